@@ -22,7 +22,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.halves import nonzero
 from openane.ops.operands import FLOATS
 from openane.ops.spec import Movement, Op, Unary
-from openane.ops.unary import settings
+from openane.ops.unary import HELD, settings
 
 POINTS = np.array([-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 3.0])
 THREE = np.array(3.0)
@@ -45,7 +45,7 @@ class Relation(StrEnum):
     TIED = "tied"        # the result has the exponent that all the operands named must have
     SUMMED = "summed"    # x and y of any exponents: the planar engine multiplies on the way in and out
     NORM = "norm"        # the exponent of x goes away, if epsilon is scaled as x's square
-    GATED = "gated"      # x times a share that x itself, as it is, decides (Unary.share)
+    GATED = "gated"      # x times a share that x itself, as it is, decides (Unary.held)
     POWERS = "powers"    # the result's exponent is that of each computed operand times its degree, added up
     RAISING = "raising"  # an exponential: what is added to x is a power of two of the result
     LOWERING = "lowering"  # a logarithm: the exponent of x is something added to the result
@@ -126,8 +126,8 @@ def _of_x(op: Op, node: Node) -> Exponents | None:
 
 def _of_function(unary: Unary, node: Node) -> Exponents | None:
     """What is said of a function of one tensor."""
-    if unary.share is not None:
-        return Exponents(Relation.GATED, ("x",))
+    if unary.held is not None:
+        return None if node.get(HELD) is not None else Exponents(Relation.GATED, ("x",))
     return _of_numbers(unary.function, tuple(
         (name, 0.0 if name == "epsilon" else value) for name, value in settings(unary, node.operands).items()))
 

@@ -6,8 +6,8 @@ Each is a table that is fitted once, the lines it approaches at either end state
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -28,6 +28,10 @@ GELU_MODES = ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")
 SIGMOID = "sigmoid"
 FINER = 2
 """By how many powers of two the second table of tanh is finer than the first."""
+ENOUGH = -32, 28
+"""Exponents beyond which the share that is taken of a number changes no more."""
+SCALES = 14
+"""Up to 2^14, and from 2^-14 on, scales are fp16 numbers with all their digits."""
 SATURATED = 6.0
 """Beyond it the derivative of every gelu is 0 or 1 in fp16, and polynomials of it stay far below 65504."""
 
@@ -92,9 +96,16 @@ def _close_sigmoid(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> No
     stages.planar(stages.table(x, _odd_share(SIGMOID)), target=target, bias=0.5)
 
 
-def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str) -> None:
-    """x / 2 + x * odd: small numbers keep their digits, since the table's error is multiplied by them."""
-    odd = stages.times(x, stages.table(x, _odd_share(mode)))
+def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str, exponent: int = 0) -> None:
+    """x / 2 + x * odd: small numbers keep their digits, since the table's error is multiplied by them. x that is held
+    times 2^exponent gives a result that is, in as many tasks: the table's task scales what it reads, and its knots lie
+    farther apart. Where an exponent is so large that any x has one half, or so small that any has all or nothing, the
+    table's need not be as large."""
+    exponent = max(ENOUGH[0], min(exponent, ENOUGH[1]))
+    scaled = max(-SCALES, min(exponent, SCALES))
+    share = _odd_share(mode)
+    share = replace(share, exponent=share.exponent - (exponent - scaled))
+    odd = stages.times(x, stages.table(x, share, scale=2.0 ** -scaled))
     stages.planar(x, odd, target=target, pre_scale=0.5)
 
 
@@ -116,33 +127,12 @@ def _close_tanh(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
     stages.planar(stages.table(x, _fitted_tanh()), stages.table(x, _fine_tanh()), target=target)
 
 
-def _silu_share(builder: Any, x: Value, s: Settings) -> Value:
-    """sigmoid(x)."""
-    made: Value = builder.single("sigmoid", x=x)
-    return made
+def _close_silu(stages: Stages, target: Tensor, x: Tensor, s: Settings, exponent: int = 0) -> None:
+    _close_product(stages, target, x, SIGMOID, exponent)
 
 
-def _gelu_share(builder: Any, x: Value, s: Settings) -> Value:
-    """The mode's cumulative."""
-    if s["mode"] == "SIGMOID_APPROXIMATION":
-        return _silu_share(builder, builder.single("mul", x=x, y=1.702), s)
-    if s["mode"] == "EXACT":
-        odd = builder.single("erf", x=builder.single("mul", x=x, y=math.sqrt(0.5)))
-    else:
-        square = builder.single("mul", x=x, y=x)
-        bent = builder.single("add", x=builder.single("mul", x=square, y=0.044715), y=1.0)
-        inner = builder.single("mul", x=builder.single("mul", x=x, y=math.sqrt(2 / math.pi)), y=bent)
-        odd = builder.single("tanh", x=inner)
-    made: Value = builder.single("add", x=builder.single("mul", x=odd, y=0.5), y=0.5)
-    return made
-
-
-def _close_silu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
-    _close_product(stages, target, x, SIGMOID)
-
-
-def _close_gelu(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
-    _close_product(stages, target, x, s["mode"])
+def _close_gelu(stages: Stages, target: Tensor, x: Tensor, s: Settings, exponent: int = 0) -> None:
+    _close_product(stages, target, x, s["mode"], exponent)
 
 
 @cache
@@ -249,7 +239,7 @@ OPS = tuple(map(unary_op, (
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,
-          closer=_close_gelu, share=_gelu_share, single=special.single_gelu,
+          closer=_close_gelu, held=_close_gelu, single=special.single_gelu,
           parameters=(Parameter("mode", const=True, default="EXACT", kind="string", choices=GELU_MODES),),
           evidence=OperationEvidence.APPLE),  # with other knots
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
@@ -258,7 +248,7 @@ OPS = tuple(map(unary_op, (
           closer=_close_sigmoid, fitted=lambda s: by_table(_fitted_sigmoid()),
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
-          closer=_close_silu, share=_silu_share, evidence=OperationEvidence.APPLE),  # with other knots
+          closer=_close_silu, held=_close_silu, evidence=OperationEvidence.APPLE),  # with other knots
     Unary("softplus", special.softplus, Bound(7e-3), stage=lambda s: by_table(softplus_table()), closer=_close_softplus,
           slope=lambda t, x, y, s: t.of("sigmoid", x)),
     Unary("softsign", lambda x: x / (1 + np.abs(x)), Bound(2e-3), compose=_softsign,

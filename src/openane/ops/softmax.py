@@ -1,4 +1,5 @@
-"""softmax: exp(x - max) / sum of it along one axis."""
+"""softmax: exp(scale * (x - max)) / sum of it along one axis. `scale`, above 0, is none of MIL's: where scores are
+held times a power of two (passes.rescale) it is taken back where differences are multiplied anyway."""
 
 from __future__ import annotations
 
@@ -15,27 +16,37 @@ from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only, product
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor, plane_axis
-from openane.ops.operands import Arguments
+from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 from openane.ops.written_exponentials import SMALL, softmax_of
 
-PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"))
+PARAMETERS = (Parameter("x"), Parameter("axis", const=True, default=-1, kind="int32"),
+              Parameter("scale", const=True, default=None))
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments = Arguments("softmax", PARAMETERS, operands)
     x = arguments.tensor("x", ranks=(1, 8))
     arguments.axis("axis", x.type.rank)
+    if not 0 < half(scale_of(arguments)) < np.inf:
+        raise refusal("softmax", "scale", "must be a finite fp16 number above 0", scale_of(arguments))
     return (x.type,)
 
 
-def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
+def scale_of(arguments: Arguments) -> float:
+    """What differences to the largest number are multiplied by: 1 where a softmax does not say."""
+    return arguments.number("scale") if arguments.given("scale") else 1.0
+
+
+def _reference(*, x: np.ndarray, axis: np.ndarray, scale: np.ndarray | None) -> tuple[np.ndarray, ...]:
     along = int(axis)
     result = np.empty(x.shape, x.dtype)
     for part, made in outer_parts(x, result, (along,)):
         below = np.subtract(part, part.max(axis=along, keepdims=True), out=made)
+        if scale is not None:
+            below = np.multiply(below, scale, out=made, casting="unsafe")
         powers = np.exp(below, out=made) if x.dtype == np.float32 else np.exp(below.astype(np.float64))
         # along rows numpy sums in pairs, which float32 is enough for
         pairs = powers.dtype == np.float32 and along % x.ndim == x.ndim - 1
@@ -45,13 +56,14 @@ def _reference(*, x: np.ndarray, axis: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
-    """Maximum, difference times log2 e, table of 2^x, reciprocal of the sum, product."""
-    axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", node["x"].type.rank)
+    """Maximum, difference times scale * log2 e, table of 2^x, reciprocal of the sum, product."""
+    arguments = Arguments("softmax", PARAMETERS, node.operands)
+    axis, scale = arguments.axis("axis", node["x"].type.rank), half(scale_of(arguments) / np.log(2))
     source, result = lowering.compact(lowering.read(node["x"])), lowering.result(node.output)
     lead = max(0, 3 - source.rank)
     source, result = _with_planes(source, lead), _with_planes(result, lead)
-    if not _over_planes(lowering, result, source, axis + lead):
-        _over_rows(lowering, result, source, axis + lead)
+    if not _over_planes(lowering, result, source, axis + lead, scale):
+        _over_rows(lowering, result, source, axis + lead, scale)
 
 
 def _with_planes(tensor: Tensor, lead: int) -> Tensor:
@@ -59,7 +71,7 @@ def _with_planes(tensor: Tensor, lead: int) -> Tensor:
     return tensor.seen(tensor.offset, (1,) * lead + tensor.shape, (0,) * lead + tensor.strides)
 
 
-def _over_planes(lowering: Lowering, result: Tensor, source: Tensor, axis: int) -> bool:
+def _over_planes(lowering: Lowering, result: Tensor, source: Tensor, axis: int, scale: float) -> bool:
     """An axis that rows do not run along: it is walked as channels, so that the maximum is one operation over channels
     and the sum a convolution with the reciprocal as its table. False, with nothing done, where that cannot be."""
     row, plane = source.contiguous, plane_axis(source.rank)
@@ -76,7 +88,7 @@ def _over_planes(lowering: Lowering, result: Tensor, source: Tensor, axis: int) 
     if not lowering.max_planes(largest, turned, axis):
         return False
     difference, powers = _powers(lowering, turned, axis)
-    lowering.elementwise(difference, turned, largest, subtract=True, scale=half(1 / np.log(2)))
+    lowering.elementwise(difference, turned, largest, subtract=True, scale=scale)
     lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
     if not lowering.sum_planes(total, powers, axis, tables.inverse()):
         lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
@@ -93,7 +105,7 @@ def _powers(lowering: Lowering, turned: Tensor, axis: int) -> tuple[Tensor, Tens
     return lowering.scratch(turned.shape, order), lowering.scratch(turned.shape, order)
 
 
-def _over_rows(lowering: Lowering, result: Tensor, source: Tensor, axis: int) -> None:
+def _over_rows(lowering: Lowering, result: Tensor, source: Tensor, axis: int, scale: float) -> None:
     """An axis along rows, which planar reductions fold; any other is turned first. One dimension that is kept is walked
     as channels throughout, with statistics side by side; several need other loops for the reductions than for the
     rest, and statistics in cells."""
@@ -111,7 +123,7 @@ def _over_rows(lowering: Lowering, result: Tensor, source: Tensor, axis: int) ->
     order = _last(turned.rank, turned.contiguous)
     difference, powers = lowering.scratch(turned.shape, order), lowering.scratch(turned.shape, order)
     lowering.reduce(largest, turned, (axis,), Reduce.MAXIMUM)
-    lowering.elementwise(difference, turned, largest, subtract=True, scale=half(1 / np.log(2)))
+    lowering.elementwise(difference, turned, largest, subtract=True, scale=scale)
     lowering.copy(difference, powers, Post(activation=Activation.TABLE), tables.exp2())
     lowering.reduce(total, powers, (axis,), root=Root.RECIPROCAL)
     lowering.elementwise(result, total.transpose(turn), powers.transpose(turn), Binary.MULTIPLY)
@@ -123,17 +135,20 @@ def _last(rank: int, row: int | None) -> tuple[int, ...]:
 
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
-    """y * (dy - sum of dy * y)."""
+    """scale * y * (dy - sum of dy * y)."""
     y, given = node.output, only(upstream)
-    axis = Arguments("softmax", PARAMETERS, node.operands).axis("axis", y.type.rank)
+    arguments = Arguments("softmax", PARAMETERS, node.operands)
+    axis, scale = arguments.axis("axis", y.type.rank), scale_of(arguments)
     mean = backward.single("reduce_sum", x=product(backward, given, y), axes=[axis], keep_dims=True)
-    return {"x": product(backward, y, backward.single("sub", x=given, y=mean))}
+    slope = product(backward, y, backward.single("sub", x=given, y=mean))
+    return {"x": slope if scale == 1 else backward.single("mul", x=slope, y=scale)}
 
 
 def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
     """x - max - log(sum(exp(x - max))) in place of the logarithm of a softmax: small probabilities keep theirs."""
     softmax = producers.get(id(node["x"])) if node.op == "log" else None
-    if softmax is None or softmax.op != "softmax" or arguments_of(node).number("epsilon") > SMALL:
+    if softmax is None or softmax.op != "softmax" or arguments_of(node).number("epsilon") > SMALL \
+            or arguments_of(softmax).given("scale"):
         return None
     x, rewriter = softmax["x"], Rewriter(node, names)
     axes = [arguments_of(softmax).axis("axis", x.type.rank)]

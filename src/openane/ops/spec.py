@@ -82,11 +82,11 @@ class Unary:
     engine computes it as `stage` gives it: one post stage of the neural engine; where there is none, or none for these
     settings, by `compose`: a few operations on (stages, target, x, settings), see stages.Stages. `closer` is a
     composition of less error than its table, for graphs that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of
-    less error, where no composition is wanted. `share`, of functions that are x times something between 0 and 1, builds
-    that from (builder, x, settings). `bound` says how far that is from the function. `slope` builds the derivative from
-    (terms, x, result, settings), see slopes.Terms; None: constant between its steps, so that gradients end there.
-    `check` raises GraphError for settings that do not
-    fit each other."""
+    less error, where no composition is wanted. `held`, of functions that are x times a share between 0 and 1, is
+    the composition on (stages, target, x, settings, exponent) for x and a result that are held times 2^exponent: the
+    operation has that as a parameter `exponent`, which is none of MIL's. `bound` says how far that is from the
+    function. `slope` builds the derivative from (terms, x, result, settings), see slopes.Terms; None: constant between
+    its steps, so that gradients end there. `check` raises GraphError for settings that do not fit each other."""
 
     name: str
     function: Callable[..., np.ndarray]
@@ -96,7 +96,7 @@ class Unary:
     compose: Callable[[Any, Any, Any, Settings], None] | None = None
     closer: Callable[[Any, Any, Any, Settings], None] | None = None
     fitted: Callable[[Settings], Stage | None] | None = None
-    share: Callable[[Any, Value, Settings], Value] | None = None
+    held: Callable[[Any, Any, Any, Settings, int], None] | None = None
     slope: Callable[[Any, Value, Value, Settings], Value | float] | None = None
     check: Callable[[Settings], None] | None = None
     single: Callable[..., np.ndarray] | None = None

@@ -33,11 +33,15 @@ def setting(name: str, default: float | None = None) -> Parameter:
 
 
 ALPHA, BETA = setting("alpha"), setting("beta")
+EXPONENTS = (-126, 126)
+"""Powers of two that fp32, in which references compute, has numbers for."""
+HELD = "exponent"
+"""By which power of two x and the result are held: 2^exponent * function(x / 2^exponent)."""
 
 
 def unary_op(unary: Unary) -> Op:
     """The operation that is a function of one tensor."""
-    parameters = (Parameter("x"), *unary.parameters)
+    parameters = _parameters(unary)
     return Op(unary.name, parameters, partial(_infer, unary=unary), partial(_reference, unary=unary),
               rules=(engine_integers, *MOVED) if unary.integers else (engine_constants, *ENGINE),
               lower=partial(_lower, unary=unary), post=partial(_post, unary=unary), evidence=unary.evidence,
@@ -69,13 +73,26 @@ def engine_constants(node: Node, limits: Limits) -> bool:
 def _infer(operands: Mapping[str, Operand], *, unary: Unary) -> tuple[TensorType, ...]:
     x = _arguments(unary, operands).tensor("x", (*FLOATS, "int32") if unary.integers else FLOATS)
     stated = settings(unary, operands)
+    if HELD in operands:
+        _arguments(unary, operands).integer(HELD, *EXPONENTS)
     if unary.check is not None:
         unary.check(stated)
     return (x.type,)
 
 
 def _arguments(unary: Unary, operands: Mapping[str, Operand]) -> Arguments:
-    return Arguments(unary.name, (Parameter("x"), *unary.parameters), operands)
+    return Arguments(unary.name, _parameters(unary), operands)
+
+
+def _parameters(unary: Unary) -> tuple[Parameter, ...]:
+    held = (Parameter(HELD, const=True, default=None, kind="int32"),) if unary.held is not None else ()
+    return (Parameter("x"), *unary.parameters, *held)
+
+
+def exponent_of(node: Node) -> int:
+    """By which power of two x and the result of a function are held; 0 for most."""
+    stated = node.get(HELD)
+    return 0 if stated is None else int(stated.array())
 
 
 def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
@@ -85,7 +102,11 @@ def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
             arguments.number(parameter.name) for parameter in unary.parameters}
 
 
-def _reference(*, unary: Unary, x: np.ndarray, **settings: Any) -> tuple[np.ndarray, ...]:
+def _reference(*, unary: Unary, x: np.ndarray, exponent: np.ndarray | None = None,
+               **settings: Any) -> tuple[np.ndarray, ...]:
+    if exponent is not None:
+        made, = _reference(unary=unary, x=np.ldexp(x, -int(exponent)), **settings)
+        return (np.ldexp(made, int(exponent)),)
     if unary.bound == EXACT and x.dtype == np.float32:  # the result is one of the numbers, which float64 has as well
         return (np.asarray(unary.function(x, **settings)).astype(np.float32, copy=False),)
     if unary.single is not None and x.dtype == np.float32:
@@ -95,7 +116,8 @@ def _reference(*, unary: Unary, x: np.ndarray, **settings: Any) -> tuple[np.ndar
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
     """The function as a post stage, or None."""
-    return None if _closely(lowering, unary) else stage(lowering, unary, settings(unary, node.operands))
+    composed = _closely(lowering, unary) or exponent_of(node)
+    return None if composed else stage(lowering, unary, settings(unary, node.operands))
 
 
 def stage(lowering: Lowering, unary: Unary, stated: Settings) -> Stage | None:
@@ -115,6 +137,10 @@ def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
     if made is not None:
         lowering.copy(source, target, *made)
         return
+    if exponent_of(node):
+        assert unary.held is not None, f"{unary.name} has no exponent"
+        unary.held(Stages(lowering, target.shape), target, source, settings(unary, node.operands), exponent_of(node))
+        return
     compose = unary.closer if _closely(lowering, unary) else unary.compose
     assert compose is not None, f"{unary.name} is a post stage or composed"
     compose(Stages(lowering, target.shape), target, source, settings(unary, node.operands))
@@ -123,5 +149,8 @@ def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
 def _gradient(node: Node, upstream: Upstream, backward: Backward, *, unary: Unary) -> Mapping[str, Operand]:
     """Upstream times the derivative."""
     assert unary.slope is not None
-    slope = unary.slope(Terms(backward), node["x"], node.output, settings(unary, node.operands))
+    terms, x, y, exponent = Terms(backward), node["x"], node.output, exponent_of(node)
+    if exponent:
+        x, y = (terms.line(value, 2.0 ** -exponent, 0.0) for value in (x, y))
+    slope = unary.slope(terms, x, y, settings(unary, node.operands))
     return {"x": product(backward, only(upstream), slope)}

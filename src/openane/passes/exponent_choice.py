@@ -199,7 +199,10 @@ def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges,
 
 def _raised(largest: float, counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
     """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised. A
-    logarithm shows the digits of the smallest sums as it does those of the largest."""
+    logarithm shows the digits of the smallest sums as it does those of the largest; of scores their differences count,
+    beside 1."""
+    if border.scores:
+        return 0
     if border.logarithms and border.linear:
         return max(0, _room(largest))
     share, stored = COSTLY if border.costs else 1.0, SMALL if border.relieves else 0.0

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from openane.graph import Graph, Node, Value
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.exponents import Exponents, Relation, exponents, products
-from openane.passes.ranges import Ranges
+from openane.passes.ranges import Range, Ranges
 
 SPREAD = 2.0 ** 12
 """How much larger the largest number of one tensor may be than that of another with the same exponent."""
+NOTHING = Range(0.0, 0.0)
 FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.NORM}
 """Who takes up any exponent without a task."""
 RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
@@ -20,12 +22,14 @@ RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What is said of every node of a graph, by its id; how many products each of its results sums; and by the id of a
-    node that multiplies the operand that hands its exponent on, the other one being a gate."""
+    """What is said of every node of a graph, by its id; how many products each of its results sums; by the id of a
+    node that multiplies the operand that hands its exponent on, the other one being a gate; and by id the values of
+    which nothing but the scores of a softmax are read."""
 
     exponents: Mapping[int, Exponents]
     products: Mapping[int, int]
     gated: Mapping[int, str]
+    scores: frozenset[int] = frozenset()
 
 
 def said_of(graph: Graph) -> Said:
@@ -34,7 +38,20 @@ def said_of(graph: Graph) -> Said:
     said = Said(found, {id(node): products(node) for node in graph.nodes}, {})
     made = graph.producers()
     gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, said, made)) is not None}
-    return replace(said, gated=gated)
+    return replace(said, gated=gated, scores=_scores_of(graph, said))
+
+
+def _scores_of(graph: Graph, said: Said) -> frozenset[int]:
+    """The values that only softmax reads, and what only hands numbers on to it."""
+    found, others = set[int](), set(map(id, graph.outputs))
+    for node in reversed(graph.nodes):
+        about, made = said.exponents[id(node)], set(map(id, node.outputs))
+        read = {id(value) for value in node.values()}
+        handed = about.relation is Relation.TIED and made <= found - others
+        passes = variables(node, about.operands) if about.relation is Relation.SCORES or handed else []
+        found |= set(map(id, passes))
+        others |= read - set(map(id, passes))
+    return frozenset(found - others)
 
 
 def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | None:
@@ -65,7 +82,7 @@ def variables(node: Node, names: Iterable[str]) -> list[Value]:
 
 def groups_of(graph: Graph, said: Said, ranges: Ranges) -> list[list[int]]:
     """The values, by id, that have one exponent."""
-    groups = _Groups(ranges)
+    groups = _Groups(ranges, said.scores)
     for node in graph.nodes:
         about = said.exponents[id(node)]
         if id(node) in said.gated:
@@ -98,6 +115,8 @@ class Borders:
         self._said = said
         self._users, self._made = graph.users(), graph.producers()
         self._outputs = set(map(id, graph.outputs))
+        close = graph.metadata.get(FUNCTIONS) == CLOSE  # else a function is one table, with an exponent three tasks
+        self._free = {*FREE, Relation.TIED, *((Relation.GATED,) if close else ())}
 
     def of(self, members: Sequence[int]) -> Border:
         """The border of a group."""
@@ -106,7 +125,7 @@ class Borders:
         every = set().union(*readers.values())
         made = {member: self._relation(self._made[member]) for member in members if member in self._made}
         ports = self._outputs.intersection(members)
-        free = len(made) == len(members) and every <= FREE and {*FREE, Relation.TIED}.issuperset(made.values())
+        free = len(made) == len(members) and every <= FREE and self._free.issuperset(made.values())
         plain = {member for member, relations in readers.items() if not RELIEVED.issuperset(relations)}
         return Border(bool(ports) or not free,
                       frozenset(member for member, relation in made.items() if relation is Relation.LINEAR),
@@ -124,10 +143,11 @@ class Borders:
 
 
 class _Groups:
-    """Values that have one exponent, by id. Those whose largest numbers are too far apart for that stay apart."""
+    """Values that have one exponent, by id. Those whose largest numbers are too far apart for that stay apart; of
+    scores the largest below 0 are none."""
 
-    def __init__(self, ranges: Ranges) -> None:
-        self._ranges = ranges
+    def __init__(self, ranges: Ranges, scores: frozenset[int]) -> None:
+        self._ranges, self._scores = ranges, scores
         self._parents: dict[int, int] = {}
         self._spreads: dict[int, tuple[float, float]] = {}
 
@@ -151,7 +171,8 @@ class _Groups:
 
     def _spread(self, root: int) -> tuple[float, float]:
         """The smallest and the largest of the largest numbers of a group; what is 0 has any exponent."""
-        largest = self._ranges[root].largest if root in self._ranges else 0.0
+        seen = self._ranges.get(root, NOTHING)
+        largest = seen.highest if root in self._scores else seen.largest
         return self._spreads.get(root) or ((largest, largest) if largest else (math.inf, 0.0))
 
     def _root(self, number: int) -> int:

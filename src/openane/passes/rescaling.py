@@ -15,7 +15,7 @@ from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, largest_exponent
-from openane.ops.unary import settings
+from openane.ops.unary import HELD
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, biased, least
 from openane.passes.exponent_groups import Said
@@ -27,6 +27,9 @@ MANY = 4096
 WORSE = 8.0
 """How many digits that the smallest numbers of a tensor lose weigh as much as one power of two that its largest is
 beyond the range: an infinity spoils what is computed of it, and digits are only missing."""
+SCALES = 14
+"""A softmax multiplies differences by up to 2^14, and by 2^-14 at the least: times log2 e these are fp16 numbers with
+all their digits."""
 DECIDED = 29
 """The power of two that makes 32 of the smallest difference of two fp16 numbers: who scores 32 less has none of it."""
 
@@ -209,14 +212,9 @@ class Rescaling:
 
     def _gated(self, node: Node, about: Exponents) -> None:
         """x, times what it decides as it is."""
-        exponent, unary = self._exponent(node.output), get_op(node.op).unary
-        if not exponent:
-            return self._keep(node, self._add(node, self._plain(node)), 0)
-        assert unary is not None
-        assert unary.share is not None
-        gate = unary.share(self._builder, self._at(node["x"], 0), settings(unary, node.operands))
-        made = self._builder.single("mul", node.name or None, node.source, x=self._at(node["x"], exponent), y=gate)
-        return self._keep(node, (made,), exponent)
+        exponent = self._exponent(node.output)
+        operands = self._others(node, ("x",)) | {"x": self._at(node["x"], exponent), HELD: exponent or None}
+        self._keep(node, self._add(node, operands), exponent)
 
     def _powers(self, node: Node, about: Exponents) -> None:
         """Operands at the exponents that need the fewest multiplications, of those that keep all in range."""
@@ -268,7 +266,7 @@ class Rescaling:
         if not seen.usual:
             return 0.0
         largest, usual = math.log2(seen.largest) + exponent, math.log2(seen.usual) + exponent
-        low = math.log2(max(4 * SMALLEST_NORMAL, least(sums)))
+        low = -math.inf if id(value) in self._said.scores else math.log2(max(4 * SMALLEST_NORMAL, least(sums)))
         raised = largest - math.log2(RAISED) if exponent > 0 else 0.0
         return max(0.0, WORSE * (largest - math.log2(SUM_LIMIT / 2)), raised, low - usual)
 
@@ -300,15 +298,22 @@ class Rescaling:
         self._keep(node, self._add(node, operands), 0)
 
     def _scores(self, node: Node, about: Exponents) -> None:
-        """Differences to the largest score, which may be as small as they like."""
-        exponent = self._exponent(node["x"])
-        axis = int(node["axis"].array()) if node.get("axis") is not None else -1
-        x, name = self._at(node["x"], exponent), node.output.name
-        largest = self._builder.single("reduce_max", f"{name}_largest", x=x, axes=(axis,), keep_dims=True)
-        below = self._builder.single("sub", f"{name}_below", x=x, y=largest)
-        operands = self._others(node, ("x",))
-        scores = self._multiplied(below, min(-exponent, DECIDED), node["x"], True)
-        self._keep(node, self._add(node, operands | {"x": scores}), 0)
+        """Scores are compared at their own exponent, and their differences to the largest, which may be as small as
+        they like, have it taken back by the softmax itself, as far as it can."""
+        held = self._held[id(node["x"])]
+        exponent = min(held, key=lambda each: (abs(self._exponent(node["x"]) - each), each))
+        x, operands = held[exponent], self._others(node, ("x",))
+        taken = max(-SCALES, min(exponent, SCALES))
+        if exponent < taken:
+            axis = int(node["axis"].array()) if node.get("axis") is not None else -1
+            largest = self._builder.single("reduce_max", f"{node.output.name}_largest", x=x, axes=(axis,),
+                                           keep_dims=True)
+            x = self._builder.single("sub", f"{node.output.name}_below", x=x, y=largest)
+        rest = max(exponent - taken, -DECIDED)
+        operands["x"] = self._multiplied(x, -rest, node["x"], True)
+        if taken:
+            operands["scale"] = 2.0 ** -taken
+        self._keep(node, self._add(node, operands), 0)
 
 
 def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
+from openane.ops.affine import power_of_two
 from openane.passes.rewrite import only_user, rebuilt
 
 FLOATS = ("fp16", "fp32")
@@ -19,7 +20,7 @@ def sink_reshapes(graph: Graph) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         view = views.get(id(node["x"])) if _elementwise(node) else None
-        if view is None or view["x"].dtype not in FLOATS:
+        if view is None or view["x"].dtype not in FLOATS or _enters(node, only_user(users, outputs, node.output)):
             nodes.append(node)
             if get_op(node.op).views(node) and only_user(users, outputs, node.output) is not None:
                 views[id(node.output)] = node
@@ -33,6 +34,13 @@ def sink_reshapes(graph: Graph) -> Graph:
         if only_user(users, outputs, node.output) is not None:
             views[id(node.output)] = moved
     return rebuilt(graph, nodes)
+
+
+def _enters(node: Node, user: Node | None) -> bool:
+    """A product with a power of two that a planar operation of two tensors does as it reads them."""
+    arithmetic = None if user is None else get_op(user.op).arithmetic
+    return user is not None and arithmetic is not None and arithmetic.planar is not None \
+        and not any(value.constant for value in user.values()) and power_of_two(node) is not None
 
 
 def _elementwise(node: Node) -> bool:

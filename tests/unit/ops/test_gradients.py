@@ -38,7 +38,9 @@ def test_functions_of_one_tensor(name):
 
 @pytest.mark.parametrize("mode", ["EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION"])
 def test_gelu_far_from_zero_too(mode):
-    hold({"x": np.array([-80.0, -9, -3, -0.5, 0.2, 2, 7, 90])}, single("gelu", mode=mode))
+    x = np.array([-80.0, -9, -3, -0.5, 0.2, 2, 7, 90])
+    hold({"x": x}, single("gelu", mode=mode))
+    hold({"x": x * 8}, single("gelu", mode=mode, exponent=3))
 
 
 def test_softplus_family_and_slopes_of_both_signs():
@@ -110,6 +112,7 @@ def test_equal_largest_elements_share():
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_softmax(axis):
     hold({"x": draws(2, 3, 4)}, single("softmax", axis=axis))
+    hold({"x": draws(2, 3, 4)}, single("softmax", axis=axis, scale=0.25))
 
 
 @pytest.mark.parametrize(("name", "operands"), [

@@ -60,7 +60,7 @@ def _named(graph: Graph, inputs: tuple[int, ...], classes: int) -> Graph:
     """The graph with its input and its scores called as training calls them."""
     scores, nodes = graph.outputs[0], graph.nodes
     made = graph.producers().get(id(scores))
-    if made is not None and get_op(made.op).scores:
+    if made is not None and get_op(made.op).scores and made.get("scale") is None:
         scores, nodes = made["x"], tuple(node for node in nodes if node is not made)
     if graph.inputs[0].shape != inputs or scores.shape != (inputs[0], classes):
         raise FormatError("model.file does not fit the data", expected=f"{list(inputs)} to {[inputs[0], classes]}",

@@ -11,6 +11,7 @@ from openane.importers.onnx.dtypes import SMALL_INTEGERS
 from openane.importers.onnx.writing.outgoing import REALS, OutgoingNode
 from openane.ops.bits import PLACES
 from openane.ops.halves import LARGEST
+from openane.ops.unary import exponent_of
 
 Writer = Callable[[OutgoingNode], str | list[str]]
 """Writes a node of the graph: the tensors that hold its results."""
@@ -114,15 +115,23 @@ def _square(step: OutgoingNode) -> str:
 
 
 def _silu(step: OutgoingNode) -> str:
-    return step.add("Mul", step.read(), step.add("Sigmoid", step.read()))
+    return _held(step, lambda x: step.add("Mul", x, step.add("Sigmoid", x)))
+
+
+def _held(step: OutgoingNode, function: Callable[[str], str]) -> str:
+    """A function of x, both of which may be held times a power of two."""
+    exponent = exponent_of(step.node)
+    if not exponent:
+        return function(step.read())
+    return step.add("Mul", function(step.add("Mul", step.read(), step.number(2.0 ** -exponent))),
+                    step.number(2.0 ** exponent))
 
 
 def _gelu(step: OutgoingNode) -> str:
     mode = step.arguments.text("mode", ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION"))
     if mode == "SIGMOID_APPROXIMATION":
-        share = step.add("Sigmoid", step.add("Mul", step.read(), step.number(1.702)))
-        return step.add("Mul", step.read(), share)
-    return step.add("Gelu", step.read(), approximate="none" if mode == "EXACT" else "tanh")
+        return _held(step, lambda x: step.add("Mul", x, step.add("Sigmoid", step.add("Mul", x, step.number(1.702)))))
+    return _held(step, lambda x: step.add("Gelu", x, approximate="none" if mode == "EXACT" else "tanh"))
 
 
 def _beside_zero(step: OutgoingNode) -> str:

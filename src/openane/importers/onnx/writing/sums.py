@@ -44,7 +44,10 @@ def _cumsum(step: OutgoingNode) -> str:
 
 
 def _softmax(step: OutgoingNode) -> str:
-    return step.add("Softmax", step.read(), axis=step.arguments.axis("axis", step.node["x"].type.rank))
+    x = step.read()
+    if step.arguments.given("scale"):
+        x = step.add("Mul", x, step.array(np.array(step.arguments.number("scale"))))
+    return step.add("Softmax", x, axis=step.arguments.axis("axis", step.node["x"].type.rank))
 
 
 def _channels(step: OutgoingNode, name: str, default: float) -> str:

@@ -1,0 +1,135 @@
+"""What precision="safe" costs: tensors that are held times powers of two take no task where the operation that reads
+them can take the power back itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openane.compiler import compile
+from openane.devices import run
+from openane.graph import Graph, Value
+from openane.importers import load_graph
+from openane.importers.onnx.writing import write_onnx
+from openane.ops.accuracy import CLOSE, FUNCTIONS
+from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
+from openane.ops.smooth import GELU_MODES
+
+SHARES = [("silu", {}), *(("gelu", {"mode": mode}) for mode in GELU_MODES)]
+EXPONENTS = (-60, -20, -14, -3, 5, 14, 17, 28, 40)
+Inputs = dict[str, np.ndarray]
+
+
+def half(array: np.ndarray) -> np.ndarray:
+    return np.asarray(array, np.float64).astype(np.float16)
+
+
+def error_and_tasks(graph: Graph, inputs: Inputs, precision: str) -> tuple[float, int]:
+    model = compile(graph, precision=precision, samples=inputs, allow_host=False)
+    (found,), (wanted,) = run(model, inputs, "simulator?arithmetic=exact").values(), evaluate(graph, inputs).values()
+    with np.errstate(all="ignore"):
+        return float(np.linalg.norm(found - wanted.astype(np.float64)) / np.linalg.norm(wanted)), \
+            sum(len(program.tasks) for program in model.programs)
+
+
+def attention(size: float, masked: bool, biased: bool) -> Graph:
+    """Two rows of heads: projections of weights of a size, scores, a mask of positions, and what they mix."""
+    rng, builder = np.random.default_rng(4), GraphBuilder("attention", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", (1, 24, 32))
+
+    def projected(name: str, size: float) -> Value:
+        weight = half(rng.standard_normal((32, 32)) * size)
+        bias = half(rng.standard_normal(32) * size) if biased else None
+        made = builder.single("linear", name, x=x, weight=weight, bias=bias)
+        heads = builder.single("reshape", x=made, shape=[1, 24, 2, 16])
+        return builder.single("transpose", x=heads, perm=[0, 2, 1, 3])
+
+    query, key, value = projected("query", size), projected("key", size), projected("value", 0.2)
+    scores = builder.single("matmul", x=query, y=key, transpose_y=True)
+    if masked:
+        scores = builder.single("minimum", x=scores, y=half(np.where(np.tri(24) > 0, 65504, -65504)))
+    mixed = builder.single("matmul", x=builder.single("softmax", x=scores, axis=-1), y=value)
+    return builder.finish({"y": mixed})
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("size", [2.0 ** -9, 2.0 ** -6, 8.0, 64.0])
+def test_scores_of_any_size_cost_no_task(size: float, masked: bool, biased: bool) -> None:
+    """Scores are made smaller where they leave the range; small ones stay, since only their differences count."""
+    graph, inputs = attention(size, masked, biased), {"x": half(np.random.default_rng(8).standard_normal((1, 24, 32)))}
+    found, count = error_and_tasks(graph, inputs, "safe")
+    before, plain = error_and_tasks(graph, inputs, "as-is")
+    assert count <= plain
+    assert found < max(2e-3, 1.2 * before if np.isfinite(before) else 0) or size > 1  # where it is decided by rounding
+    assert np.isfinite(found)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((1, 20, 3, 5), 1), ((2, 6, 40), -1), ((30,), 0)])
+@pytest.mark.parametrize("scale", [2.0 ** -10, 0.25, 64.0])
+def test_a_softmax_multiplies_differences(shape: tuple[int, ...], axis: int, scale: float, tmp_path: Path) -> None:
+    builder = GraphBuilder("scaled")
+    x = builder.input("x", "fp16", shape)
+    graph = builder.finish({"y": builder.single("softmax", x=x, axis=axis, scale=scale)})
+    given = {"x": half(np.random.default_rng(1).standard_normal(shape) / scale * 3)}
+    plain = GraphBuilder("plain")
+    x = plain.input("x", "fp32", shape)
+    wanted, = evaluate(plain.finish({"y": plain.single("softmax", x=x, axis=axis)}),
+                       {"x": given["x"].astype(np.float32) * np.float32(scale)}).values()
+    np.testing.assert_allclose(evaluate(graph, given)["y"], wanted, atol=1e-6)
+    np.testing.assert_allclose(run(compile(graph, precision="as-is"), given, "simulator")["y"], wanted, atol=2e-3)
+    write_onnx(graph, tmp_path / "x.onnx", wide=True)
+    np.testing.assert_allclose(evaluate(load_graph(tmp_path / "x.onnx"), given)["y"], wanted, atol=1e-3)
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+@pytest.mark.parametrize(("function", "settings"), SHARES)
+def test_functions_of_what_is_held_times_a_power_of_two(function: str, settings: dict[str, str],
+                                                        exponent: int) -> None:
+    """As exact as they are of x itself, in three tasks."""
+    builder = GraphBuilder("held", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", (1, 4, 16, 16))
+    graph = builder.finish({"y": builder.single(function, x=x, exponent=exponent, **settings)})
+    given = {"x": half(np.random.default_rng(abs(exponent)).standard_normal((1, 4, 16, 16)) * 8)}
+    model = compile(graph, precision="as-is")
+    found, wanted = run(model, given, "simulator?arithmetic=exact")["y"].astype(np.float64), evaluate(graph, given)["y"]
+    assert np.abs(found - wanted).max() <= 0.0013 * np.abs(given["x"]).max()
+    assert len(model.program.tasks) == 3
+
+
+@pytest.mark.parametrize(("function", "settings"), SHARES)
+def test_functions_between_layers_of_small_numbers_cost_no_task(function: str, settings: dict[str, str]) -> None:
+    rng, builder = np.random.default_rng(3), GraphBuilder("layers", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", (1, 8, 12, 12))
+    y = x
+    for number in range(3):
+        weight, bias = half(rng.standard_normal((8, 8, 3, 3)) / 256), half(rng.standard_normal(8) / 128 / 32 ** number)
+        y = builder.single("conv", x=y, weight=weight, bias=bias, pad=[1] * 4, pad_type="custom", strides=[1, 1])
+        y = builder.single(function, x=y, **settings)
+    y = builder.single("reduce_mean", x=y, axes=[2, 3], keep_dims=False)
+    graph = builder.finish({"y": builder.single("linear", x=y, weight=half(rng.standard_normal((5, 8)) * 2.0 ** 12))})
+    inputs = {"x": half(rng.standard_normal((1, 8, 12, 12)))}
+    found, count = error_and_tasks(graph, inputs, "safe")
+    before, plain = error_and_tasks(graph, inputs, "as-is")
+    assert found < 4e-3 < before
+    assert count <= plain
+
+
+def test_a_sum_takes_a_power_back_behind_a_reshape() -> None:
+    """The sum multiplies what it reads; no task does it before the reshape, which would be stored once more."""
+    rng, builder = np.random.default_rng(6), GraphBuilder("residual")
+    x, rest = builder.input("x", "fp16", (1, 256, 64)), builder.input("rest", "fp16", (1, 40, 16, 16))
+    y = builder.single("linear", x=x, weight=half(rng.standard_normal((40, 64)) * 2.0 ** -8),
+                       bias=half(rng.standard_normal(40) * 2.0 ** -8))
+    y = builder.single("transpose", x=builder.single("linear_activation", x=y, alpha=16.0, beta=0.0), perm=[0, 2, 1])
+    y = builder.single("reshape", x=y, shape=[1, 40, 16, 16])
+
+    def made(alpha: float) -> int:
+        inner = y if alpha == 1 else builder.single("linear_activation", x=y, alpha=alpha, beta=0.0)
+        graph = builder.finish([builder.single("add", x=rest, y=inner)])
+        return sum(len(program.tasks) for program in compile(graph, precision="as-is").programs)
+
+    assert made(0.0625) == made(1)
