@@ -6,9 +6,9 @@ time and memory.
 
 What is changed is the project's own, made for this. Targets take turns for S seconds (60) altogether, or each has N
 mutants, from number START on. A defect is an exception that is no AneError, an AneError without a message, more than 6
-seconds, more than a gibibyte, or a process that dies; the first mutant of each kind is written to FOLDER. Printed are
-the mutants of each target, how many were read, how many a second, and the defects with the number of their first
-mutant, which --start NUMBER --count 1 tries again. Exit code 1 where there are any.
+seconds of processor time, more than a gibibyte, or a process that dies; the first mutant of each kind is written to
+FOLDER. Printed are the mutants of each target, how many were read, how many a second, and the defects with the number
+of their first mutant, which --start NUMBER --count 1 tries again. Exit code 1 where there are any.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -45,13 +46,17 @@ def small_graph(kind: str = "conv") -> Graph:
     """A few operations, with constants."""
     builder = GraphBuilder()
     x = builder.input("x", "fp16", (1, 4, 6, 8))
-    if kind == "conv":
+    if kind in ("conv", "weights"):
         weight = np.linspace(-1, 1, 4 * 4 * 9).reshape(4, 4, 3, 3).astype(np.float16)
+        if kind == "weights":
+            return builder.finish({"y": builder.single("conv", "y", x=x, weight=weight, pad_type="same")})
         x = builder.single("relu", x=builder.single("conv", x=x, weight=weight, pad_type="same"))
         return builder.finish({"y": builder.single("max_pool", "y", x=x, kernel_sizes=[2, 2], strides=[2, 2],
                                                    pad_type="valid")})
     if kind == "softmax":
         return builder.finish({"y": builder.single("softmax", "y", x=x, axis=3)})
+    if kind == "tables":
+        return builder.finish({"y": builder.single("tanh", "y", x=builder.single("exp", x=x))})
     if kind == "host":
         rows = builder.single("reduce_prod", "rows", x=builder.single("tanh", x=x), axes=[1], keep_dims=True)
         return builder.finish({"y": builder.single("add", "y", x=x, y=rows)})
@@ -73,7 +78,7 @@ def hwx(generation: str) -> Callable[[Path], Target]:
     """Programs of one generation, as HWX files, which are then disassembled, too."""
     def target(_: Path) -> Target:
         programs = [ane.compile(small_graph(kind), target=generation, cache=False).programs[0]
-                    for kind in ("conv", "softmax", "add")]
+                    for kind in ("conv", "tables", "add")]
         seeds = [write_hwx(program) for program in programs]
         if generation == "h13":
             seeds += [write_hwx(program, "compat") for program in programs]
@@ -94,11 +99,15 @@ def anec(_: Path) -> Target:
 
 
 def listing(_: Path) -> Target:
-    """Listings of programs, which are assembled; the bytes of the files beside them are right."""
+    """Listings of programs, one with its comments and the others without, which are assembled; the bytes of the files
+    beside them are right."""
     made = [disassemble_bytes(write_hwx(ane.compile(small_graph(kind), target=target, cache=False).programs[0]),
-                              f"{kind}-{target}.hwx") for kind in ("softmax", "add") for target in ("h13", "h16")]
+                              f"{kind}-{target}.hwx")
+            for kind, target in (("add", "h13"), ("conv", "h13"), ("tables", "h16"))]
     sidecars = {each.sidecar_name: each.sidecar for each in made}
-    return Target([each.text.encode() for each in made], of_text,
+    seeds = [made[0].text, *(re.sub(r"(?<=\S) +", " ", re.sub(r" *;[^\"\n]*$", "", each.text, flags=re.MULTILINE))
+                             for each in made[1:])]
+    return Target([each.encode() for each in seeds], of_text,
                   lambda data: assemble(data.decode(errors="replace"), lambda name: sidecars.get(name, b"")))
 
 

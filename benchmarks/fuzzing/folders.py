@@ -37,7 +37,7 @@ def _part(data: bytes, draw: random.Random) -> bytes:
 def bundle(folder: Path) -> Target:
     """A file of a bundle, sealed as it is, so that the digest is right: what its reader makes of it."""
     model = ane.compile(small_graph("host"), allow_host=True, cache=False)
-    several = ane.compile_for(small_graph("conv"), "h15,h16", cache=False)
+    several = ane.compile_for(small_graph("weights"), "h15,h16", cache=False)
     held = [model_files(each) for each in (model, several)]
     seeds = [part for number, files in enumerate(held) for part in _parts(files, number)]
 

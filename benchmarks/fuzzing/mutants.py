@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections.abc import Callable, Sequence
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 Mutant = Callable[[bytes, random.Random], bytes]
@@ -233,7 +234,7 @@ def of_archive(inner: Mutant) -> Mutant:
     def mutant(data: bytes, draw: random.Random) -> bytes:
         if draw.random() < 0.1:
             return of_bytes(data, draw)
-        members = read_archive(data)
+        members = dict(read_archive(data))
         name = draw.choice(list(members))
         members[name] = inner(members[name], draw)
         if draw.random() < 0.05:
@@ -242,6 +243,7 @@ def of_archive(inner: Mutant) -> Mutant:
     return mutant
 
 
+@lru_cache(maxsize=8)
 def read_archive(data: bytes) -> dict[str, bytes]:
     """The members of a zip archive."""
     with zipfile.ZipFile(io.BytesIO(data)) as file:

@@ -43,7 +43,12 @@ def compiled_generations() -> tuple[str, ...]:
 
 
 def _described(name: str) -> bool:
-    return any((Path(folder) / name / "registers.py").exists() for folder in __path__)
+    return _described_in(name, tuple(__path__))
+
+
+@cache
+def _described_in(name: str, folders: tuple[str, ...]) -> bool:
+    return any((Path(folder) / name / "registers.py").exists() for folder in folders)
 
 
 def get_chip(name: str) -> Chip:

@@ -101,14 +101,27 @@ SHORT = 256
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
+    """How a record is packed; its fields' names and codes; and among the values unpacked, where texts are and what they
+    are called, and where arrays begin and end, the last one first."""
+
     structure: struct.Struct
     items: tuple[tuple[str, str], ...]
+    texts: tuple[tuple[int, str], ...]
+    arrays: tuple[tuple[int, int], ...]
 
 
 @cache
 def _declared(kind: Any) -> _Layout:
     items = tuple((f.name, f.metadata["code"]) for f in fields(kind))
-    return _Layout(struct.Struct("<" + "".join(code for _, code in items)), items)
+    texts, arrays, position = [], [], 0
+    for name, code in items:
+        count = 1 if code.endswith("s") else int(code[:-1] or 1)
+        if code.endswith("s"):
+            texts.append((position, name))
+        elif len(code) > 1:
+            arrays.append((position, position + count))
+        position += count
+    return _Layout(struct.Struct("<" + "".join(code for _, code in items)), items, tuple(texts), tuple(arrays[::-1]))
 
 
 def _layout(kind: type[Record]) -> _Layout:
@@ -184,16 +197,11 @@ class ByteReader:
         """The structure `kind` at `offset`."""
         layout = _layout(kind)
         self.check(offset, layout.structure.size, what)
-        raw = layout.structure.unpack_from(self._data, self.start + offset)
-        values: list[object] = []
-        position = 0
-        for name, code in layout.items:
-            count = 1 if code.endswith("s") else int(code[:-1] or 1)
-            if code.endswith("s"):
-                values.append(self._ascii(raw[position], offset, f"{what}: {name}"))
-            else:
-                values.append(raw[position] if len(code) == 1 else raw[position:position + count])
-            position += count
+        values = list(layout.structure.unpack_from(self._data, self.start + offset))
+        for position, name in layout.texts:
+            values[position] = self._ascii(values[position], offset, what, name)
+        for start, end in layout.arrays:
+            values[start:end] = [tuple(values[start:end])]
         return kind(*values)
 
     def string(self, offset: int, what: str, limit: int = 1 << 20) -> str:
@@ -213,8 +221,8 @@ class ByteReader:
             raise self.error(offset + error.start, f"{what} is not UTF-8", expected="UTF-8",
                              found=f"byte 0x{found[error.start]:02x}") from None
 
-    def _ascii(self, raw: bytes, offset: int, what: str) -> str:
+    def _ascii(self, raw: bytes, offset: int, what: str, name: str) -> str:
         try:
             return raw.rstrip(b"\0").decode("ascii")
         except UnicodeDecodeError:
-            raise self.error(offset, f"{what} is not ASCII", expected="ASCII", found=repr(raw)) from None
+            raise self.error(offset, f"{what}: {name} is not ASCII", expected="ASCII", found=repr(raw)) from None

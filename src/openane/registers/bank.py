@@ -22,6 +22,19 @@ class Bank:
 
     blocks: tuple[Block, ...]
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Computed once: a bank has thousands of fields, and is what tables are remembered by."""
+        return hash(self.blocks)
+
+    @cached_property
+    def block_names(self) -> frozenset[str]:
+        """What the blocks are called."""
+        return frozenset(block.name for block in self.blocks)
+
     @cached_property
     def by_address(self) -> dict[int, tuple[str, Register]]:
         """Absolute byte address to (`Block.Register`, register)."""

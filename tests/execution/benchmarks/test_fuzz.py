@@ -14,7 +14,7 @@ from fuzzing.watched import Found, Run, drawn, watched, wrong_with
 
 from openane.errors import AneError
 
-HEAVY = ("hwx-h14", "hwx-h15", "hwx-h17", "hwx-h18", "gguf", "http", "onnx-nodes")
+HEAVY = ("hwx-h14", "hwx-h15", "hwx-h17", "hwx-h18", "http", "onnx-nodes")
 LIGHT = [name for name in TARGETS if not name.startswith(HEAVY)]
 
 

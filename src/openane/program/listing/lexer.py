@@ -19,6 +19,7 @@ LONGEST_NUMBER = 60   # characters; the longest any field needs is 20
 LISTED_NAMES = 40     # an error lists at most this many known names
 
 _TOKEN = re.compile(r'[\s,]*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<word>[^\s,;"]+)|(?P<comment>;.*)|(?P<end>$))')
+_WORD = re.compile(r"[^\s,]+")
 _INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|[0-9]+)", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|inf|nan)", re.ASCII)
 _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|.)|([^\\]+)", re.DOTALL)
@@ -89,9 +90,15 @@ def read_lines(text: str) -> Iterator[Line]:
         if len(line) > LONGEST_LINE:
             raise TextError("the line is too long", number, LONGEST_LINE, expected=f"at most {LONGEST_LINE} characters",
                             found=len(line))
-        tokens = tuple(_tokens(line, number))
+        tokens = tuple(_tokens(line, number) if '"' in line else _words(line, number))
         if tokens:
             yield Line(tokens, line[:1].isspace())
+
+
+def _words(line: str, number: int) -> Iterator[ListingToken]:
+    """As `_tokens`, of a line without quotes, which nearly all are: several times as fast."""
+    for match in _WORD.finditer(line.partition(";")[0]):
+        yield ListingToken(match[0], False, number, match.start() + 1)
 
 
 def _tokens(line: str, number: int) -> Iterator[ListingToken]:

@@ -131,7 +131,7 @@ def block_of(name: str) -> str:
 
 def bank_of(chip: Chip, block: str) -> Bank:
     """The bank that has `block`: the header's or the stream's."""
-    return chip.header if any(b.name == block for b in chip.header.blocks) else chip.bank
+    return chip.header if block in chip.header.block_names else chip.bank
 
 
 def _unset(chip: Chip, task: Task, fields: TaskFields) -> list[str]:
