@@ -20,6 +20,7 @@ from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
+from openane.ops.spec import Movement
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import NAME
 
@@ -89,7 +90,7 @@ class _Sums:
             return
         for user in self.users[id(node.output)]:
             rest = {name: user[name] for name in user.operands if name not in ("x", "units")}
-            self.waiting[id(user)] = replace(user, operands={**given, **rest})
+            self.waiting[id(user)] = replace(user, operands={**rest, **given})
 
     def _steps_alone(self, node: Node) -> float | None:
         """Steps per unit of a node's result, where whole steps of one size are all that becomes of it."""
@@ -140,23 +141,29 @@ class _Sums:
         return _Parts(x, weight, bias, 1 if groups is None else int(groups.array()))
 
     def _known(self, value: Value) -> Node | None:
-        """The nearest_steps that makes a value, as it is by now."""
+        """The nearest_steps that makes a value's numbers, which may have been moved since, as it is by now."""
         producer = self.producers.get(id(value))
+        while producer is not None and _moves(producer):
+            producer = self.producers.get(id(producer["x"]))
         if producer is None or producer.op != NAME:
             return None
         return self.waiting.get(id(producer), producer)
 
     def _times(self, x: Value, count: int) -> Value:
         """Steps of a size as `count` times their number."""
-        producer = self._known(x)
-        assert producer is not None, "asked of steps alone"
-        scale = scalar(producer["scale"]) if "scale" in producer.operands else 1.0
-        if scale == count:
+        steps = self._known(x)
+        assert steps is not None, "asked of steps alone"
+        if (scalar(steps["scale"]) if "scale" in steps.operands else 1.0) == count:
             return x
         if (id(x), count) not in self.whole:
             made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
-            size = Value(f"{made.name}_scale", TensorType("fp32", ()), np.array(count, np.float32))
-            self.nodes.append(replace(producer, operands={**producer.operands, "scale": size}, outputs=(made,),
+            movement = self.producers[id(x)]
+            if _moves(movement):
+                changed, operands = movement, {"x": self._times(movement["x"], count)}
+            else:
+                size = Value(f"{made.name}_scale", TensorType("fp32", ()), np.array(count, np.float32))
+                changed, operands = steps, {"scale": size}
+            self.nodes.append(replace(changed, operands={**changed.operands, **operands}, outputs=(made,),
                                       name=made.name))
             self.whole[id(x), count] = made
         return self.whole[id(x), count]
@@ -188,6 +195,11 @@ class _Sums:
 
     def _reshaped(self, x: Value, shape: list[int], name: str, node: Node) -> Value:
         return self._add("reshape", name, TensorType(x.dtype, tuple(shape)), node, x=x, shape=_integers("shape", shape))
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node's one result has numbers of x elsewhere, and no others."""
+    return len(node.outputs) == 1 and get_op(node.op).moves not in (None, Movement.MIX)
 
 
 def _integers(name: str, data: int | list[int]) -> Value:

@@ -25,6 +25,10 @@ from openane.ops.weights import numbers
 NAME = "nearest_steps"
 MOST = 511
 """Steps from 0 that are told apart when they are stored beside 1536, and some to spare."""
+STATED = {"low": -math.inf, "high": math.inf, "zero": 0.0, "scale": 1.0}
+"""What a nearest_steps says of the steps it makes, and what is meant where it does not."""
+SAME = 2.0 ** -12
+"""By how much of itself a step may be another one, so that MOST of them, of a size rounded to fp16, are told apart."""
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 Producers = Mapping[int, Node]
 
@@ -66,6 +70,23 @@ class Steps:
         """Whether the engine's form holds it."""
         return max(abs(self.low), abs(self.high), abs(self.low + self.zero), abs(self.high + self.zero)) <= MOST \
             and two_factors(self.units) is not None
+
+
+def keeps_steps(node: Node, before: Node) -> bool:
+    """Whether a nearest_steps gives back the results of another one as they are."""
+    if node.op != NAME or before.op != NAME or "units" not in node.operands or node.get("y") is not None:
+        return False
+    low, high, zero, scale = (_stated(node, name) for name in STATED)
+    least, most, moved, size = (_stated(before, name) for name in STATED)
+    units = float(numbers(node["units"]).reshape(()))
+    return zero == 0 and scale == size and abs(units * scale - 1) < SAME \
+        and low <= least + moved and most + moved <= high
+
+
+def _stated(node: Node, name: str) -> float:
+    """A number of a nearest_steps, its own where it is not given."""
+    value = node.get(name)
+    return STATED[name] if value is None else float(numbers(value).reshape(()))
 
 
 Look = Callable[[Value, Producers], Steps | None]

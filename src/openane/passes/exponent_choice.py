@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
+from openane.ops import get_op
 from openane.ops.exponents import Relation, factors
 from openane.ops.halves import LARGEST as LARGEST_HALF
 from openane.ops.halves import SMALLEST_NORMAL, below_zero, largest_magnitude
@@ -172,10 +173,11 @@ def _factors_room(node: Node, said: Said, ranges: Ranges) -> int:
 
 
 def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, int]) -> Mapping[int, int]:
-    """The exponents that sums have beside those of their results."""
+    """The exponents that sums have beside those of their results; none where these count steps, of whatever size."""
     inner = {}
+    users = graph.users()
     for node in graph.nodes:
-        if said.exponents[id(node)].relation is Relation.LINEAR:
+        if said.exponents[id(node)].relation is Relation.LINEAR and not _counts_steps(users.get(id(node.output), ())):
             exponent = found.get(id(node.output), 0)
             own = _inner(node, ranges[id(node.output)], exponent, said.products[id(node)])
             if own > 0:
@@ -183,6 +185,11 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
             if own:
                 inner[id(node.output)] = own
     return inner
+
+
+def _counts_steps(users: Sequence[Node]) -> bool:
+    """Whether what reads a sum rounds it to whole steps, which the sum is counted in then (ops.whole_sums)."""
+    return bool(users) and all(get_op(node.op).rounds for node in users)
 
 
 def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from openane.graph import Graph, Node, Value, substituted
 from openane.ops import get_op
 from openane.ops import whole_sums as sums
 from openane.ops.arithmetic import scalar
+from openane.ops.spec import Movement
+from openane.ops.written_steps import keeps_steps
 from openane.passes.rewrite import rebuilt, taken_names
 
 
@@ -19,20 +22,30 @@ def whole_sums(graph: Graph) -> Graph:
 
 def _rounded_once(graph: Graph) -> Graph:
     """The graph with one rounding where several make the same steps of the same numbers: a quantised tensor is written
-    down as numbers again for each of its readers."""
+    down as numbers again for each of its readers, and quantised again where it was only moved."""
     outputs = {id(value) for value in graph.outputs}
     known: dict[tuple[object, ...], Value] = {}
+    makers: dict[int, Node] = {}
     others: dict[int, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
         node = substituted(node, others)
         if get_op(node.op).rounds and id(node.output) not in outputs:
-            first = known.setdefault(_said(node), node.output)
+            first = node["x"] if _rounded_before(node, makers) else known.setdefault(_said(node), node.output)
             if first is not node.output:
                 others[id(node.output)] = first
                 continue
         nodes.append(node)
+        makers |= {id(value): node for value in node.outputs}
     return replace(graph, nodes=tuple(nodes)) if others else graph
+
+
+def _rounded_before(node: Node, makers: Mapping[int, Node]) -> bool:
+    """Whether a rounding finds each number of what it reads as it would leave it."""
+    before = makers.get(id(node["x"]))
+    while before is not None and get_op(before.op).moves not in (None, Movement.MIX):
+        before = makers.get(id(before["x"]))
+    return before is not None and keeps_steps(node, before)
 
 
 def _said(node: Node) -> tuple[object, ...]:

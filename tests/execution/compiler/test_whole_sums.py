@@ -154,3 +154,63 @@ def test_factors_of_sums(x: float, y: float) -> None:
     assert max(made.first, made.second) * 255 <= 2048
     assert abs(made.scale * made.ratio * made.first / x - 1) <= 2.0 ** -12
     assert abs(made.scale * made.second / y - 1) <= 2.0 ** -12
+
+
+def test_what_a_rounding_states_by_default_does_not_hide_what_it_gets() -> None:
+    """A pass that writes a node anew states all of its operands: those of a sum take their place all the same."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (1, 8, 9, 9)), STEP, 0, -128, 127)
+    vector = rng.standard_normal((1, 8, 1, 1)).astype(np.float32)
+    made = builder.single("add", x=x, y=stated(vector))
+    y = builder.single(NAME, x=made, units=np.float32(1 / 0.0213), low=-128.0, high=127.0, zero=0.0,
+                       scale=np.float32(0.0213), function="add", ratio=1.0)
+    graph = builder.finish({"y": y})
+    given = {"x": rng.standard_normal(x.shape).astype(np.float16)}
+    wanted = steps(steps(given["x"], STEP, 0, -128, 127) * np.float32(STEP) + vector, 0.0213, 0, -128, 127)
+    found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0213))
+    assert np.abs(found - wanted).max() <= 1
+    assert np.mean(found != wanted) < 0.05
+
+
+def test_steps_that_were_only_moved_are_not_rounded_again() -> None:
+    """And a layer behind them counts whole steps."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((24, 36)).astype(np.float32) * 0.2
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (2, 3, 4, 9)), STEP, 5, -128, 127)
+    x = quantised(builder, builder.single("transpose", x=x, perm=[0, 2, 1, 3]), STEP, 5, -128, 127)
+    x = quantised(builder, builder.single("reshape", x=x, shape=[6, 36]), STEP, 5, -128, 127)
+    graph = builder.finish({"y": quantised(builder, builder.single("linear", x=x, weight=stated(weight)), 0.0213, 0,
+                                           -128, 127)})
+    assert sum(node.op == NAME for node in simplify(graph).nodes) == 2
+    given = {"x": rng.standard_normal((2, 3, 4, 9)).astype(np.float16)}
+    moved = (steps(given["x"], STEP, 5, -128, 127) * np.float32(STEP)).transpose(0, 2, 1, 3).reshape(6, 36)
+    wanted = steps(moved @ weight.astype(np.float64).T, 0.0213, 0, -128, 127)
+    assert np.mean(np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0213)) != wanted) < 0.01
+
+
+def test_another_size_or_range_of_steps_is_rounded_to() -> None:
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (1, 4, 5, 5)), STEP, 0, -128, 127)
+    graph = builder.finish({"y": quantised(builder, builder.single("transpose", x=x, perm=[0, 2, 1, 3]), STEP * 1.01, 0,
+                                           -128, 127),
+                            "z": quantised(builder, builder.single("transpose", x=x, perm=[0, 3, 1, 2]), STEP, 0,
+                                           -100, 127)})
+    assert sum(node.op == NAME for node in simplify(graph).nodes) == 3
+
+
+def test_sums_that_count_steps_are_counted_in_nothing_else() -> None:
+    """Faint sums would be made larger by a power of two, and be no sums of steps then."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (1, 8, 9, 9)), STEP, 0, -128, 127)
+    weight = rng.standard_normal((8, 8, 3, 3)).astype(np.float32) * 1e-4
+    made = builder.single("conv", x=x, weight=stated(weight), pad_type="valid")
+    graph = builder.finish({"y": quantised(builder, made, 2.1e-5, 0, -128, 127)})
+    given = {"x": rng.standard_normal(x.shape).astype(np.float16)}
+    entered = steps(given["x"], STEP, 0, -128, 127) * np.float32(STEP)
+    views = np.lib.stride_tricks.sliding_window_view(entered, (3, 3), (2, 3))
+    wanted = steps(np.einsum("ncyxij,ocij->noyx", views, weight.astype(np.float64)), 2.1e-5, 0, -128, 127)
+    found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(np.float16(2.1e-5)))
+    assert np.mean(found != wanted) < 1e-2
