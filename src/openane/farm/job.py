@@ -12,6 +12,7 @@ from typing import Any
 from openane.cache import source_digest
 from openane.compiler.cache import ROOMS
 from openane.formats.mapping import map_file
+from openane.importers import READERS, folder_kind
 from openane.version import __version__
 
 ACTIONS = ("compile", "check", "profile")
@@ -80,7 +81,8 @@ def package_digest() -> str:
 
 def model_digest(path: Path) -> str:
     """A digest of a model's bytes: of all files of a folder, or of a file and of those below its folder that it names,
-    as one with its weights elsewhere does. OSError where they cannot be read."""
+    as one with its weights elsewhere does. Folders that are no models, devices and pipes are refused when they are
+    loaded, and not read here. OSError where they cannot be read."""
     digest = hashlib.sha256()
     for name, file in _files(path):
         data = map_file(file)
@@ -92,13 +94,25 @@ def model_digest(path: Path) -> str:
 def _files(path: Path) -> Iterator[tuple[str, Path]]:
     """The files of a model, with their names inside it; the name of the file itself has no part in what it is."""
     if path.is_dir():
-        yield from ((each.relative_to(path).as_posix(), each) for each in sorted(path.rglob("*")) if each.is_file())
+        if folder_kind(path) in READERS:
+            yield from ((each.relative_to(path).as_posix(), each) for each in sorted(path.rglob("*")) if each.is_file())
+        return
+    if not path.is_file():
         return
     yield "", path
     if path.stat().st_size > LARGEST_NAMING:
         return
     text = path.read_bytes()
-    for each in sorted(path.parent.rglob("*")):
-        name = each.relative_to(path.parent).as_posix()
-        if each != path and each.is_file() and name.encode(errors="surrogateescape") in text:
-            yield name, each
+    yield from ((name, each) for name, each in sorted(_named(path.parent, "", text)) if each != path)
+
+
+def _named(folder: Path, place: str, text: bytes) -> Iterator[tuple[str, Path]]:
+    """The files below a folder whose names are in the text; a folder whose own is not has none."""
+    for each in folder.iterdir():
+        name = place + each.name
+        if name.encode(errors="surrogateescape") in text:
+            if each.is_file():
+                yield name, each
+            elif each.is_dir() and not each.is_symlink():
+                yield from _named(each, f"{name}/", text)
+

@@ -161,7 +161,7 @@ READERS: Mapping[str, Reader] = {"onnx": _onnx, "mil": _mil, "coreml": _coreml, 
 def _kind(file: Path) -> str:
     """A key of READERS, or a description of something else."""
     if file.is_dir():
-        return _folder(file)
+        return folder_kind(file)
     with file.open("rb") as stream:
         head = stream.read(_SNIFF)
     if file.suffix in (".mlir", ".stablehlo", ".mlirbc") or head.lstrip().startswith(_STABLEHLO):
@@ -211,7 +211,8 @@ def _archive(file: Path) -> str:
     return "torch" if names.intersection(_EXPORTED) else "a zip archive of another kind"
 
 
-def _folder(folder: Path) -> str:
+def folder_kind(folder: Path) -> str:
+    """A key of READERS for a folder that is a model, or a description of another one."""
     from openane.importers.espresso import FOLDER_NETWORK
 
     if (folder / "Manifest.json").is_file() or (folder / "model.mil").is_file():

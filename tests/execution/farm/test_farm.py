@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -149,6 +150,29 @@ def test_a_model_is_all_its_files(tmp_path: Path) -> None:
     assert model_digest(model) == first
     weights.write_bytes(b"2")
     assert model_digest(model) != first
+
+
+def test_only_folders_that_a_model_names_are_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in ("weights/deep", "home/of/others"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "data.bin").write_bytes(b"1")
+    (tmp_path / "model.onnx").write_bytes(b"... weights/deep/data.bin ...")
+    seen, listed = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda folder: seen.append(folder.name) or listed(folder))
+    first = model_digest(tmp_path / "model.onnx")
+    assert seen == [tmp_path.name, "weights", "deep"]
+    (tmp_path / "weights/deep/data.bin").write_bytes(b"2")
+    assert model_digest(tmp_path / "model.onnx") != first
+
+
+def test_folders_that_are_no_models_and_pipes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A configuration whose `files` was "/" read every file of the machine; one that named a pipe waited for ever."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "file").write_bytes(b"x")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("openane.farm.job.map_file", lambda path: pytest.fail(f"{path} is read"))
+    (tmp_path / "zoo.toml").write_text('[[models]]\nfiles = "folder"\n[[models]]\nfiles = "pipe"\n')
+    assert [job.model for job in read_jobs(tmp_path / "zoo.toml")] == ["folder", "pipe"]
 
 
 def test_another_version_of_the_package_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
