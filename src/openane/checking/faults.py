@@ -218,8 +218,11 @@ class Judge:
         return self._made(seen, link.node, Cause.STORED, reasons.inside_beyond(link.node, link.peak), 1.0, count)
 
     def _lost(self, seen: Seen, added: float) -> NumericFault:
-        """The operation of the task that most likely adds an error."""
+        """The operation of the task that most likely adds an error. What follows a sum in its task may hide that the
+        sum is infinite."""
         for link in seen.chain:
+            if sums(link.node) and link.peak >= SUM_LIMIT:
+                return self._made(seen, link.node, Cause.SUM, reasons.sum_beyond(link.peak), added)
             if link.product is not None and dropped(link.product) >= DROPPED * added:
                 return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(link.product, added), added)
         link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])

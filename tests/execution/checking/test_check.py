@@ -68,6 +68,17 @@ def test_a_sum_that_passes_the_end_on_the_way() -> None:
     assert "on the way" in found.cause.sentence
 
 
+def test_a_sum_whose_infinities_the_same_task_hides() -> None:
+    """tanh of what is infinite is finite, and not of the sign that the sum has."""
+    b = GraphBuilder()
+    weight = np.random.default_rng(0).standard_normal((8, 32)).astype(np.float16) * np.float16(1e4)
+    made = b.single("linear", "made", x=b.input("x", "fp16", (4, 32)), weight=weight)
+    found = ane.check(b.finish({"y": b.single("tanh", x=made)}), precision="as-is")
+    assert found.cause is not None
+    assert found.cause.operation.startswith("linear 'made'")
+    assert found.cause.cause is Cause.SUM
+
+
 def test_inputs_that_become_0_in_fp16() -> None:
     x = np.full((4, 32), 1.0, np.float32)
     x[0, 0] = 1e-9
