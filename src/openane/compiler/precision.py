@@ -18,6 +18,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, without_stated
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
+from openane.ops.half_bits import from_half
 from openane.ops.halves import RANGE, RESCALED
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def beyond_ranges(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[Beyond
 
 
 def _largest(array: np.ndarray) -> float:
+    array = from_half(array) if array.dtype == np.float16 else array
     return max(float(np.max(array, initial=0.0)), -float(np.min(array, initial=0.0)))
 
 

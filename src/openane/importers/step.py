@@ -18,8 +18,8 @@ import numpy as np
 from openane.errors import AneError, GraphError, UnsupportedError
 from openane.graph import RoundedArray, Value
 from openane.ops.build import GraphBuilder
-from openane.ops.half_bits import to_half as nearest_half
-from openane.ops.halves import LARGEST, halves_finite
+from openane.ops.half_bits import half_and_finite
+from openane.ops.halves import LARGEST
 
 CLOSE = 0.7
 """How alike two names are, of at most 1, that are taken for one misspelt."""
@@ -100,8 +100,8 @@ def rounded(array: np.ndarray, what: str) -> RoundedArray:
 
 def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """An array in fp16, and where finite numbers became infinite."""
-    half = nearest_half(array)
-    return half, np.zeros((), np.bool_) if halves_finite(half) else np.isinf(half) & np.isfinite(array)
+    half, finite = half_and_finite(array)
+    return half, np.zeros((), np.bool_) if finite else np.isinf(half) & np.isfinite(array)
 
 
 def beyond_half(array: np.ndarray, lost: np.ndarray) -> str:

@@ -23,23 +23,33 @@ INFINITE = 65520.0
 def to_half(array: np.ndarray) -> np.ndarray:
     """A new array in fp16, each number rounded to the nearest and ties to even; what is 65520 or more becomes infinite,
     without a warning."""
+    return half_and_finite(array)[0]
+
+
+def half_and_finite(array: np.ndarray) -> tuple[np.ndarray, bool]:
+    """As `to_half`, and whether every number that was made is finite."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if array.dtype != np.float32 or array.size < LEAST or not array.flags.c_contiguous:
-            return array.astype(np.float16)
-        result = np.empty(array.shape, np.float16)
+        if array.dtype != np.float32 or array.size < LEAST or not array.flags.forc:
+            made = array.astype(np.float16)
+            return made, halves_finite(made)
+        if not array.flags.c_contiguous:
+            made, finite = half_and_finite(array.T)
+            return made.T, finite
+        result, finite = np.empty(array.shape, np.float16), True
         numbers, halves = array.reshape(-1), result.reshape(-1)
         scaled, rest = (np.empty(min(CHUNK, array.size), np.int32) for _ in range(2))
         for start in range(0, array.size, CHUNK):
             part = numbers[start:start + CHUNK]
-            _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size])
-    return result
+            finite &= _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size])
+    return result, finite
 
 
-def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> None:
-    """Rounds float32 numbers [n] to fp16 halves [n]; `bits` and `rest`, int32 [n], are overwritten."""
+def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> bool:
+    """Rounds float32 numbers [n] to fp16 halves [n], and says whether these are finite; `bits` and `rest`, int32 [n],
+    are overwritten."""
     if not (numbers.max() < INFINITE and numbers.min() > -INFINITE):
         halves[:] = numbers
-        return
+        return False
     np.multiply(numbers, np.float32(BIAS), out=bits.view(np.float32))
     np.bitwise_and(bits, 2 * MIDDLE - 1, out=rest)
     middle = np.flatnonzero(rest == MIDDLE)
@@ -51,6 +61,7 @@ def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.n
     halves.view(np.uint16)[:] = bits.view(np.uint32)
     if middle.size:
         halves[middle] = numbers[middle]
+    return True
 
 
 def from_half(array: np.ndarray) -> np.ndarray:

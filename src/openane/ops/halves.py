@@ -53,6 +53,13 @@ def halves_finite(array: np.ndarray) -> bool:
     those of either sign are in the order of the magnitudes, and infinities and NaN are the largest."""
     if array.dtype != np.float16 or not array.size:
         return array.dtype == np.float16
+    if array.size <= PART or not array.flags.forc:
+        return _part_finite(array)
+    flat = array.ravel("K")
+    return all(_part_finite(flat[start:start + PART]) for start in range(0, flat.size, PART))
+
+
+def _part_finite(array: np.ndarray) -> bool:
     return bool(array.view(np.int16).max() < _INFINITE and array.view(np.uint16).max() < _MINUS_INFINITE)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from openane.graph import Graph, Node
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate
+from openane.ops.half_bits import from_half
 from openane.ops.spec import Movement
 
 SQUARED = 2.0 ** -40, 2.0 ** 40
@@ -65,7 +66,7 @@ def of_array(array: np.ndarray) -> Range:
     """The range of an array; infinities and NaN are left out."""
     if not array.size:
         return Range(0.0, 0.0)
-    flat = np.ravel(array)
+    flat = from_half(np.ravel(array))
     if flat.size > MANY and (found := _in_parts(flat)) is not None:
         return found
     highest, lowest = float(flat.max()), -float(flat.min())

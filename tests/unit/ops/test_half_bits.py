@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.ops.half_bits import LEAST, from_half, half_times, to_half
+from openane.ops.half_bits import LEAST, from_half, half_and_finite, half_times, to_half
 from openane.ops.half_products import CHUNK
-from openane.ops.halves import below_zero, largest_magnitude, nonzero
+from openane.ops.halves import below_zero, halves_finite, largest_magnitude, nonzero
 
 NUMBERS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 STEP = 65521
@@ -48,6 +48,16 @@ def test_shapes_and_strides_do_not_matter(shape: tuple[int, ...]) -> None:
     for array in (numbers, numbers.T, numbers.astype(np.float64)):
         assert np.array_equal(to_half(array), array.astype(np.float16))
         assert np.array_equal(from_half(to_half(array)), array.astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("last", [1.0, 65519.0, 65520.0, -65520.0, np.inf, np.nan])
+@pytest.mark.parametrize("count", [LEAST - 1, 2 * CHUNK])
+def test_it_is_said_whether_all_numbers_are_finite(last: float, count: int) -> None:
+    numbers = np.append(np.zeros(count - 1), last).astype(np.float32)
+    for array in (numbers, numbers.reshape(-1, 1).T, numbers.astype(np.float64)):
+        half, finite = half_and_finite(array)
+        assert finite == np.isfinite(half).all()
+        assert halves_finite(half) == finite
 
 
 def test_the_operand_stays_as_it_is() -> None:
