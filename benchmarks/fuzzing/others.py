@@ -101,11 +101,14 @@ def gguf(folder: Path) -> Target:
     for form in ("Q8_0", "Q4_0"):
         write(path, CONFIG, drawn(CONFIG), form)
         seeds.append(path.read_bytes())
+    write(path, CONFIG, drawn(CONFIG), "F16", tokenizer="gpt2", tokenizer__ggml__pre="qwen2",
+          llama__rope__scaling__type="linear")
+    seeds.append(path.read_bytes())
 
     def read(_: Path) -> object:
         with GgufCheckpoint(path) as found:
-            found.tokenizer()
-        return _all(path)
+            known = found.tokenizer()
+        return _all(path), known and known.encode("a text")
 
     def mutant(data: bytes, draw: random.Random) -> bytes:
         head = draw.choice((200, 1000, 8000))

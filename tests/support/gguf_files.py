@@ -70,6 +70,8 @@ def write(path: Path, config: Config, weights: dict[str, np.ndarray], form: str,
         writer.add_token_scores([0.0] * 259 + [-1.0, -2.0, -0.5])
         writer.add_token_types([2, 3, 3, *[6] * 256, 1, 1, 1])
         writer.add_bos_token_id(1)
+        if tokenizer == "gpt2":
+            writer.add_token_merges(["\u2581 a"])
     for key, value in more.items():
         writer.add_string(key.replace("__", "."), value)
     held: dict[str, np.ndarray] = {}

@@ -81,9 +81,12 @@ def package_digest() -> str:
 
 def model_digest(path: Path) -> str:
     """A digest of a model's bytes: of all files of a folder, or of a file and of those below its folder that it names,
-    as one with its weights elsewhere does. Folders that are no models, devices and pipes are refused when they are
-    loaded, and not read here. OSError where they cannot be read."""
+    as one with its weights elsewhere does. A folder that is no model is refused when it is loaded; here it is known by
+    its name. OSError where files cannot be read."""
     digest = hashlib.sha256()
+    if path.is_dir() and folder_kind(path) not in READERS:
+        digest.update(str(path.absolute()).encode(errors="surrogateescape"))
+        return digest.hexdigest()
     for name, file in _files(path):
         data = map_file(file)
         digest.update(f"{name} {len(data)}:".encode(errors="surrogateescape"))
@@ -94,10 +97,7 @@ def model_digest(path: Path) -> str:
 def _files(path: Path) -> Iterator[tuple[str, Path]]:
     """The files of a model, with their names inside it; the name of the file itself has no part in what it is."""
     if path.is_dir():
-        if folder_kind(path) in READERS:
-            yield from ((each.relative_to(path).as_posix(), each) for each in sorted(path.rglob("*")) if each.is_file())
-        return
-    if not path.is_file():
+        yield from ((each.relative_to(path).as_posix(), each) for each in sorted(path.rglob("*")) if each.is_file())
         return
     yield "", path
     if path.stat().st_size > LARGEST_NAMING:

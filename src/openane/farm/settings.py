@@ -102,10 +102,14 @@ def _shapes(table: object, place: str) -> dict[str, tuple[int, ...]]:
 
 
 def _found(base: Path, files: str, place: str) -> list[str]:
-    """The models that a path or pattern names, from `base` on. FormatError where there is none."""
+    """The models that a path or pattern names, from `base` on. FormatError where there is none, and for what is neither
+    a file nor a folder: a pipe would be waited for."""
     found = sorted(glob.glob(files, root_dir=base, recursive=True))
     if not found:
         raise FormatError(f"{place}.files: nothing in {base} is called {files!r}")
+    other = [each for each in found if not (base / each).is_file() and not (base / each).is_dir()]
+    if other:
+        raise FormatError(f"{place}.files: {other[0]} is neither a file nor a folder")
     return found
 
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
 from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
 
+T = TypeVar("T", str, int, float)
 PIP = 'pip install "openane[gguf]"'
 TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
 """Families of which a part of each head is turned."""
@@ -105,11 +106,13 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
     @property
     def scaling(self) -> dict[str, Any] | None:
         """How rotary positions are stretched, as a `config.json` states it; None where they are not."""
-        kind = self.own("rope.scaling.type")
+        kind = None if self.own("rope.scaling.type") is None else str(self.own("rope.scaling.type"))
         whole = "rope_freqs.weight" if "rope_freqs.weight" in self._frequencies else "rope_factors_short.weight"
         if whole in self._frequencies:
             long = whole.replace("short", "long")
-            factors = {name: [float(factor) for factor in self._unpacked(self._frequencies[part])]
+            if long not in self._frequencies:
+                raise FormatError(self.path.name, expected=long, found="none")
+            factors = {name: [float(factor) for factor in self._unpacked(self._frequencies[part]).flat]
                        for name, part in (("short_factor", whole), ("long_factor", long))}
             original = self.own("rope.scaling.original_context_length") or self.own("context_length")
             return {"rope_type": "longrope", "original_max_position_embeddings": original, **factors,
@@ -132,24 +135,44 @@ class GgufCheckpoint(Closing, Mapping[str, np.ndarray]):
         return found
 
     def tokenizer(self) -> Tokenizer | None:
-        """The tokenizer in the file; None where it has none. UnsupportedError for a kind that is not read."""
-        pieces = self._fields.get("tokenizer.ggml.tokens")
-        kind, level = self._fields.get("tokenizer.ggml.model"), str(self._fields.get("tokenizer.ggml.pre", "default"))
-        if pieces is None:
+        """The tokenizer in the file; None where it has none. UnsupportedError for a kind that is not read, FormatError
+        for fields that are missing or of another type."""
+        if "tokenizer.ggml.tokens" not in self._fields:
             return None
-        types = self._fields.get("tokenizer.ggml.token_type") or [1] * len(pieces)
-        special = [str(piece) for piece, what in zip(pieces, types, strict=True) if what == CONTROL]
-        start = self._fields.get("tokenizer.ggml.bos_token_id") \
+        pieces = self._each("tokenizer.ggml.tokens", str)
+        kind, level = self._fields.get("tokenizer.ggml.model"), str(self._fields.get("tokenizer.ggml.pre", "default"))
+        types = self._each("tokenizer.ggml.token_type", int, len(pieces)) \
+            if "tokenizer.ggml.token_type" in self._fields else [1] * len(pieces)
+        special = [piece for piece, what in zip(pieces, types, strict=True) if what == CONTROL]
+        start = self._token("tokenizer.ggml.bos_token_id", len(pieces)) \
             if self._fields.get("tokenizer.ggml.add_bos_token", kind == "llama") else None
         if kind == "llama":
-            return of_scores([str(piece) for piece in pieces],
-                             [float(score) for score in self._fields["tokenizer.ggml.scores"]], special, start)
+            scores = self._each("tokenizer.ggml.scores", float, len(pieces))
+            return of_scores(pieces, scores, special, start)
         if kind != "gpt2" or level not in LEVELS:
             raise UnsupportedError(f"the tokenizer of {self.path.name}", "this kind is not read from GGUF files",
                                    limit=f"llama; gpt2 with {', '.join(LEVELS)}", found=f"{kind}, {level}",
                                    remedy="give the model's tokenizer.json (ane: --tokenizer FILE)")
-        merges = [str(each) for each in self._fields["tokenizer.ggml.merges"]]
-        return of_merges([str(piece) for piece in pieces], merges, special, LEVELS[level], start)
+        return of_merges(pieces, self._each("tokenizer.ggml.merges", str), special, LEVELS[level], start)
+
+    def _each(self, name: str, kind: type[T], count: int | None = None) -> list[T]:
+        """A field that is a list: `count` values of one type. FormatError where it is missing or another."""
+        found = self._fields.get(name)
+        if not isinstance(found, list) or count not in (None, len(found)) or \
+                not all(isinstance(each, kind) for each in found):
+            what = f"{len(found)} values of {', '.join(sorted({type(each).__name__ for each in found}))}" \
+                if isinstance(found, list) else type(found).__name__
+            raise FormatError(f"{self.path.name}: field {name} is not what it should be",
+                              expected=f"{'a list' if count is None else count} of {kind.__name__}", found=what)
+        return found
+
+    def _token(self, name: str, count: int) -> int | None:
+        """A field that is the number of one of `count` tokens; None where there is none."""
+        found = self._fields.get(name)
+        if found is not None and (not isinstance(found, int) or not 0 <= found < count):
+            raise FormatError(f"{self.path.name}: field {name} names no token", expected=f"0 to {count - 1}",
+                              found=found)
+        return found
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._unpacked(self._tensors[name])

@@ -215,12 +215,17 @@ def of_scores(pieces: Sequence[str], scores: Sequence[float], special: Sequence[
 def of_merges(pieces: Sequence[str], merges: Sequence[str], special: Sequence[str], level: str | None,
               start: int | None) -> Tokenizer:
     """A tokenizer of bytes, which merges neighbours in the order of `merges` (two pieces with a space between) inside
-    of what the expression `level` cuts a text into (None: as GPT-2 does)."""
+    of what the expression `level` cuts a text into (None: as GPT-2 does). FormatError where two pieces or what they
+    make are unknown."""
     library = _library()
     vocabulary: dict[str, int] = {}
     for number, piece in enumerate(pieces):
         vocabulary.setdefault(piece, number)
-    cuts = [tuple(each.split(" ", 1)) for each in merges]
+    cuts = [each.partition(" ")[::2] for each in merges]
+    for left, right in cuts:
+        if left not in vocabulary or right not in vocabulary or left + right not in vocabulary:
+            raise FormatError("a merge of the tokenizer is none", expected="two pieces that make a third",
+                              found=repr(f"{left} {right}"))
     made = library.Tokenizer(library.models.BPE(vocab=vocabulary, merges=cuts))
     whole = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=level is None)
     split = [] if level is None else [library.pre_tokenizers.Split(library.Regex(level), "isolated")]

@@ -13,7 +13,7 @@ import farm as benchmark
 import pytest
 
 from openane.cli import FAILED, main
-from openane.errors import AneError
+from openane.errors import AneError, FormatError
 from openane.farm import FarmJob, Result, read_jobs, results_of, spread
 from openane.farm.job import model_digest
 from openane.importers import write_mlpackage
@@ -167,12 +167,18 @@ def test_only_folders_that_a_model_names_are_looked_into(tmp_path: Path, monkeyp
 
 def test_folders_that_are_no_models_and_pipes_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A configuration whose `files` was "/" read every file of the machine; one that named a pipe waited for ever."""
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "file").write_bytes(b"x")
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"x")
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.setattr("openane.farm.job.map_file", lambda path: pytest.fail(f"{path} is read"))
-    (tmp_path / "zoo.toml").write_text('[[models]]\nfiles = "folder"\n[[models]]\nfiles = "pipe"\n')
-    assert [job.model for job in read_jobs(tmp_path / "zoo.toml")] == ["folder", "pipe"]
+    (tmp_path / "zoo.toml").write_text('[[models]]\nfiles = "one"\n[[models]]\nfiles = "two"\n')
+    first, second = read_jobs(tmp_path / "zoo.toml")
+    assert (first.model, second.model) == ("one", "two")
+    assert first.key != second.key
+    (tmp_path / "zoo.toml").write_text('[[models]]\nfiles = "pipe"\n')
+    with pytest.raises(FormatError, match="pipe is neither a file nor a folder"):
+        read_jobs(tmp_path / "zoo.toml")
 
 
 def test_another_version_of_the_package_does_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,12 +75,35 @@ def test_fields_are_those_of_the_gguf_package(tmp_path: Path) -> None:
         (each.name, each.data_offset, tuple(each.shape)) for each in known.tensors]
 
 
+@pytest.mark.parametrize(("kind", "before", "after", "said"), [
+    ("llama", b"tokenizer.ggml.scores", b"tokenizer.ggml.scoreS", "field tokenizer.ggml.scores is not"),
+    ("gpt2", b"tokenizer.ggml.merges", b"tokenizer.ggml.mergeS", "field tokenizer.ggml.merges is not"),
+    ("llama", b"bos_token_id\4\0\0\0\1", b"bos_token_id\6\0\0\0\1", "bos_token_id names no token"),
+    ("llama", b"bos_token_id\4\0\0\0\1\0", b"bos_token_id\4\0\0\0\1\7", "bos_token_id names no token"),
+    ("llama", b"scores\x09\0\0\0\6", b"scores\x09\0\0\0\4", "262 of float, found 262 values of int"),
+    ("llama", b"token_type\x09\0\0\0\5", b"token_type\x09\0\0\0\6", "262 of int, found 262 values of float")])
+def test_fields_that_are_not_what_they_should_be_are_refused(kind: str, before: bytes, after: bytes, said: str,
+                                                             tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    write(path, CONFIG, drawn(CONFIG), "Q8_0", tokenizer=kind)
+    assert before in path.read_bytes()
+    path.write_bytes(path.read_bytes().replace(before, after))
+    with GgufCheckpoint(path) as found, pytest.raises(FormatError, match=said):
+        found.tokenizer()
+
+
 def test_tensors_beyond_the_file_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.gguf"
     write(path, CONFIG, drawn(CONFIG), "Q8_0")
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(FormatError, match=r"model\.gguf.*reaches beyond the end of the file"):
         load(path)
+
+
+@pytest.mark.parametrize("merge", ["a", "a b", "b a", " a", "a "])
+def test_merges_of_pieces_that_are_none_are_refused(merge: str) -> None:
+    with pytest.raises(FormatError, match="two pieces that make a third"):
+        of_merges(["a", "aa", "ba"], ["a a", merge], [], None, None)
 
 
 def test_what_is_not_read_is_said(tmp_path: Path) -> None:
