@@ -19,7 +19,9 @@ OPEN = "?"
 def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
     """MIL's name of the element type a port declares, one of `known`. UnsupportedError when it is none."""
     if not port.type.HasField("tensor_type"):
-        raise UnsupportedError(f"port {port.name!r}", "ports must be tensors", found=port.type.WhichOneof("value"))
+        raise UnsupportedError(f"port {port.name!r}", "ports must be tensors", found=port.type.WhichOneof("value"),
+                               remedy="of scikit-learn's classifiers, convert without names of classes beside their "
+                                      "probabilities: options={id(model): {'zipmap': False}}")
     return dtype_name(port.type.tensor_type.elem_type, f"port {port.name!r}", known)
 
 
