@@ -1,8 +1,9 @@
 """nearest_steps: numbers rounded to whole steps of quantisation, held between two of them, and made numbers again.
 
 With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + zero). With a second tensor y it is the
-steps of ratio * x + y, or of x * y, as `function` says (step_pairs). Without `units`, x is 1536 and a whole number, as
-a sum is that was rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where
+steps of ratio * x + y, or of x * y, as `function` says (step_pairs), with `axes` those of the sum of x over these,
+dimensions that `keep_dims` keeps. Without `units`, x is 1536 and a whole number, as a sum is that was rounded with 1536
+among its terms. Not one of MIL's own operations: it is recognised where
 it is written out (written_steps).
 
 The planar engine computes in fp32 and rounds what it stores, ties to even. Numbers of fp16 are 1 apart from 1024 to
@@ -24,8 +25,11 @@ from openane.ops.gradients import stopped
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import FLOATS, Arguments, refusal
+from openane.ops.reduce import reduced_shape
+from openane.ops.rewriter import Rewriter
 from openane.ops.rounding import WHOLE
 from openane.ops.rules import ENGINE
+from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Parameter
 from openane.ops.stages import Stages
 from openane.ops.written_steps import MOST, NAME, two_factors, written_steps
@@ -35,7 +39,9 @@ PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind=
               Parameter("zero", const=True, default=0.0, kind="number"),
               Parameter("scale", const=True, default=1.0, kind="number"), Parameter("y", default=None),
               Parameter("function", const=True, default="add", kind="string", choices=("add", "mul")),
-              Parameter("ratio", const=True, default=1.0, kind="number"))
+              Parameter("ratio", const=True, default=1.0, kind="number"),
+              Parameter("axes", const=True, default=None, kind="int32"),
+              Parameter("keep_dims", const=True, default=True, kind="bool"))
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -50,7 +56,12 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     if arguments.given("units") and two_factors(arguments.number("units")) is None:
         raise refusal(NAME, "units", "must be the product of two normal numbers of fp16", arguments.number("units"))
     _check_second(arguments, x)
-    return (x.type,)
+    axes = arguments.axes("axes", x.type.rank)
+    if axes is None:
+        return (x.type,)
+    if arguments.given("y") or not arguments.given("units"):
+        raise refusal(NAME, "axes", "are those of one tensor, counted in units", list(axes))
+    return (TensorType(x.dtype, reduced_shape(x.shape, axes, arguments.flag("keep_dims"))),)
 
 
 def _check_second(arguments: Arguments, x: Value) -> None:
@@ -68,8 +79,11 @@ def _check_second(arguments: Arguments, x: Value) -> None:
 
 
 def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high: np.ndarray, zero: np.ndarray,
-               scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray) -> tuple[np.ndarray, ...]:
+               scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray, axes: np.ndarray | None,
+               keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float64)
+    if axes is not None:
+        wide = wide.sum(tuple(int(axis) for axis in axes), keepdims=bool(keep_dims))
     if y is not None:
         wide = wide * y if function == "mul" else wide * float(ratio) + y
     with np.errstate(invalid="ignore"):
@@ -81,7 +95,9 @@ def _lower(node: Node, lowering: Lowering) -> None:
     """Two operations: what is stored beside WHOLE, and a table that holds it within its bounds."""
     arguments = Arguments(NAME, PARAMETERS, node.operands)
     x, target = lowering.read(node["x"]), lowering.result(node.output)
-    if arguments.given("units"):
+    if arguments.given("axes"):
+        x = _summed(node, lowering, x)
+    elif arguments.given("units"):
         stages = Stages(lowering, target.shape)
         x = _pair(stages, node, lowering, x) if arguments.given("y") else \
             _rounded(stages, x, arguments.number("units"))
@@ -102,6 +118,22 @@ def _pair(stages: Stages, node: Node, lowering: Lowering, x: Tensor) -> Tensor:
     return stages.times(x, y, pre_scale=factors[0], scale=factors[1], bias=WHOLE)
 
 
+def _summed(node: Node, lowering: Lowering, x: Tensor) -> Tensor:
+    """WHOLE plus the nearest whole number to units times the sum of x over the axes: a reduction's last factor has the
+    digits of fp32, and what it adds behind that is WHOLE."""
+    arguments = Arguments(NAME, PARAMETERS, node.operands)
+    axes = arguments.axes("axes", x.rank)
+    assert axes is not None, "asked where there are axes"
+    made = lowering.scratch(node.output.shape)
+    with written_as(lowering, made, reduced_shape(x.shape, axes, True)) as target:
+        lowering.reduce(target, x, axes, final_scale=arguments.number("units"), epsilon=WHOLE)
+    return made
+
+
+def _fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    return elementwise(node, rewriter) if node.get("axes") is None else None
+
+
 def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:
     """WHOLE plus the nearest whole number to units * x."""
     factors = two_factors(units)
@@ -109,5 +141,5 @@ def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:
     return stages.planar(x, pre_scale=factors[0], scale=factors[1], bias=WHOLE)
 
 
-OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, fewer=elementwise,
+OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, fewer=_fewer,
           rounds=True, recognise=written_steps),)

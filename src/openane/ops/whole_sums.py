@@ -16,6 +16,7 @@ import numpy as np
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op, step_pairs
 from openane.ops.arithmetic import scalar
+from openane.ops.averages import average_of
 from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.rewriter import fresh_name
@@ -80,7 +81,7 @@ class _Sums:
             return
         form = _form(node)
         if form is None:
-            given = step_pairs.pair(node, units, self._known, self._times)
+            given = self._mean(node, units) or step_pairs.pair(node, units, self._known, self._times)
         else:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
@@ -101,6 +102,19 @@ class _Sums:
             return None
         units = {float(numbers(user["units"])) for user in users}
         return units.pop() if len(units) == 1 else None
+
+    def _mean(self, node: Node, units: float) -> dict[str, Value] | None:
+        """The operands of a nearest_steps in place of a sum or mean of steps; None where the node is none."""
+        found = average_of(node)
+        steps = None if found is None or found.square or found.root else self._known(found.x)
+        if found is None or steps is None:
+            return None
+        size = scalar(steps["scale"]) if "scale" in steps.operands else 1.0
+        name, kept = node.output.name, node.output.type.rank == found.x.type.rank
+        return {"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
+                "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
+                "units": Value(f"{name}_units", TensorType("fp32", ()),
+                               np.array(units * found.factor * (size or 1.0), np.float32))}
 
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
         made = Value(fresh_name(name, self.names), type_)

@@ -214,3 +214,20 @@ def test_sums_that_count_steps_are_counted_in_nothing_else() -> None:
     wanted = steps(np.einsum("ncyxij,ocij->noyx", views, weight.astype(np.float64)), 2.1e-5, 0, -128, 127)
     found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(np.float16(2.1e-5)))
     assert np.mean(found != wanted) < 1e-2
+
+
+@pytest.mark.parametrize(("op", "kept", "axes"), [("reduce_mean", True, [2, 3]), ("reduce_mean", False, [2, 3]),
+                                                  ("reduce_sum", True, [1]), ("avg_pool", True, [2, 3])])
+def test_means_of_steps_become_the_steps_they_are_nearest_to(op: str, kept: bool, axes: list[int]) -> None:
+    rng = np.random.default_rng(0)
+    shape, size = (2, 24, 7, 9), 0.0213 if op == "reduce_sum" else 0.0021
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", shape), STEP, 5, -128, 127)
+    made = builder.single(op, x=x, kernel_sizes=[7, 9], pad_type="valid") if op == "avg_pool" else \
+        builder.single(op, x=x, axes=axes, keep_dims=kept)
+    graph = builder.finish({"y": quantised(builder, made, size, 3, -128, 127)})
+    given = {"x": rng.standard_normal(shape).astype(np.float16)}
+    entered = steps(given["x"], STEP, 5, -128, 127) * np.float32(STEP)
+    total = entered.sum(tuple(axes), keepdims=kept) / (1 if op == "reduce_sum" else 63)
+    found = ane.run(ane.compile(graph), given, "simulator?arithmetic=exact")["y"]
+    np.testing.assert_array_equal(np.rint(found / np.float32(np.float16(size))), steps(total, size, 3, -128, 127))
