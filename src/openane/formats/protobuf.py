@@ -24,19 +24,23 @@ _ITEM = re.compile(r"(\w+) (\d+) (\w+)([*%]?)")
 
 
 class ProtobufField(NamedTuple):
-    """One field: its name, number, kind (int, bool, float, double, string, bytes, or the name of a message), and
-    whether it is repeated (`*`) or a map from strings (`%`)."""
+    """One field: its name, number, kind (int, bool, float, double, string, bytes, or the name of a message), whether it
+    is repeated (`*`) or a map from strings (`%`), whether it is an array kept as bytes, the wire type of a value, and
+    whether it is none of these but one value of a single wire type."""
 
     name: str
     number: int
     kind: str
     repeated: bool
     mapped: bool
+    raw: bool
+    wire: int
+    single: bool
 
-    @property
-    def raw(self) -> bool:
-        """Whether it is an array kept as bytes."""
-        return self.repeated and self.kind in ("float", "double")
+
+def _field(name: str, number: int, kind: str, mark: str) -> ProtobufField:
+    return ProtobufField(name, number, kind, mark == "*", mark == "%", mark == "*" and kind in ("float", "double"),
+                         _WIRE.get(kind, _LENGTH), not mark)
 
 
 class Schema:
@@ -52,8 +56,7 @@ class Schema:
         self.raw: dict[str, set[str]] = {}
         for paragraph in re.split(r"\n+(?=\w)", text.strip()):
             message, _, items = paragraph.partition(":")
-            fields = [ProtobufField(name, int(number), kind, mark == "*", mark == "%")
-                      for name, number, kind, mark in _ITEM.findall(items)]
+            fields = [_field(name, int(number), kind, mark) for name, number, kind, mark in _ITEM.findall(items)]
             self.by_name.setdefault(message, {}).update((field.name, field) for field in fields)
             self.by_number.setdefault(message, {}).update((field.number, field) for field in fields)
             self.raw.setdefault(message, set()).update(field.name for field in fields if field.raw)
@@ -116,24 +119,30 @@ class _Reader:
         fields, values = self.schema.by_number[kind], dict[str, Any]()
         for number, wire, begin, stop in self.scan(start, end):
             field = fields.get(number)
-            if field is not None:
+            if field is None:
+                continue
+            if field.single and wire == field.wire:
+                values[field.name] = self._single(field, begin, stop, depth)
+            else:
                 self.store(values, field, wire, begin, stop, depth)
-        for name in values.keys() & self.schema.raw[kind]:
-            chunks = values[name]
-            values[name] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        for name in self.schema.raw[kind]:
+            if name in values:
+                chunks = values[name]
+                values[name] = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return Message(self.schema, kind, **values)
 
     def scan(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """(number, wire type, begin, end of the value) of every field."""
+        view, varint = self.view, self.varint
         while at < end:
-            begin = at
-            key, at = self.varint(at, end)
+            begin, key = at, view[at]
+            key, at = (key, at + 1) if key < 0x80 else varint(at, end)
             number, wire = key >> 3, key & 7
-            if wire == _VARINT:
-                stop = self.varint(at, end)[1]
-            elif wire == _LENGTH:
-                length, at = self.varint(at, end)
+            if wire == _LENGTH:
+                length, at = varint(at, end)
                 stop = at + length
+            elif wire == _VARINT:
+                stop = varint(at, end)[1]
             elif wire in (_EIGHT, _FOUR):
                 stop = at + (8 if wire == _EIGHT else 4)
             else:
@@ -147,8 +156,8 @@ class _Reader:
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
         """An unsigned number of up to 64 bits and the offset behind it."""
-        if at < end and self.view[at] < 0x80:  # most are small
-            return self.view[at], at + 1
+        if at < end and (byte := self.view[at]) < 0x80:  # most are small
+            return byte, at + 1
         value = shift = 0
         start = at
         while at < end and shift < 70:
@@ -167,13 +176,13 @@ class _Reader:
             key, value = self._entry(field, begin, end, depth)
             values.setdefault(field.name, {})[key] = value
         elif field.raw:
-            self._wanted(wire, _LENGTH if wire == _LENGTH else _WIRE[field.kind], field, begin)
+            self._wanted(wire, _LENGTH if wire == _LENGTH else field.wire, field, begin)
             self._whole(field, begin, end)
             values.setdefault(field.name, []).append(self.view[begin:end])
         elif field.repeated and field.kind in _WIRE and wire == _LENGTH:
             values.setdefault(field.name, []).extend(self._packed(field, begin, end))
         else:
-            self._wanted(wire, _WIRE.get(field.kind, _LENGTH), field, begin)
+            self._wanted(wire, field.wire, field, begin)
             value = self._single(field, begin, end, depth)
             if field.repeated:
                 values.setdefault(field.name, []).append(value)
@@ -182,16 +191,18 @@ class _Reader:
 
     def _single(self, field: ProtobufField, begin: int, end: int, depth: int) -> Any:
         kind = field.kind
-        if kind in ("int", "bool"):
+        if kind not in _DEFAULTS:
+            return self.message(kind, begin, end, depth + 1)
+        if kind == "int":
             number = self.varint(begin, end)[0]
-            return bool(number) if kind == "bool" else number - (number >> 63 << 64)
-        if kind in ("float", "double"):
-            return struct.unpack_from("<f" if kind == "float" else "<d", self.view, begin)[0]
-        if kind == "bytes":
-            return self.view[begin:end]
+            return number - (number >> 63 << 64)
         if kind == "string":
             return self._text(begin, end)
-        return self.message(kind, begin, end, depth + 1)
+        if kind == "bytes":
+            return self.view[begin:end]
+        if kind == "bool":
+            return bool(self.varint(begin, end)[0])
+        return struct.unpack_from("<f" if kind == "float" else "<d", self.view, begin)[0]
 
     def _text(self, begin: int, end: int) -> str:
         try:
@@ -212,7 +223,7 @@ class _Reader:
                 self._wanted(wire, _LENGTH, field, first)
                 key = self._text(first, stop)
             elif number == 2:
-                self._wanted(wire, _WIRE.get(field.kind, _LENGTH), field, first)
+                self._wanted(wire, field.wire, field, first)
                 value = self._single(field, first, stop, depth)
         return key, value
 
