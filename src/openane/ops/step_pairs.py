@@ -14,11 +14,10 @@ from itertools import product
 import numpy as np
 
 from openane.graph import Node, TensorType, Value
-from openane.ops.arithmetic import scalar
 from openane.ops.halves import LARGEST, half, normal
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.weights import constant, numbers
-from openane.ops.written_steps import NAME, two_factors
+from openane.ops.written_steps import MOST, stated_of, two_factors
 
 MULTIPLES = (1, 3, 5, 7)
 NEAR = 2.0 ** -14
@@ -40,25 +39,33 @@ class Factors:
     second: int = 1
 
 
-def pair(node: Node, units: float, known: Known, times: Times) -> dict[str, Value] | None:
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Operands of a nearest_steps in place of its x and units, and whole steps that are added to what they count."""
+
+    operands: dict[str, Value]
+    whole: int = 0
+
+
+def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> Counted | None:
     """The operands x, y, function, ratio and units of a nearest_steps in place of a sum or product whose result it
-    takes `units` times; None where that is none of two tensors of steps."""
+    takes `units` times; None where that is none of two tensors of steps. Its bounds are up to `reach` steps from 0."""
     found = _operands(node, known)
     if found is None:
         return None
     x, y, first = found
-    second, steps = known(y), units * _scale(first)
+    second, steps = known(y), units * stated_of(first, "scale")
     if node.op == "add" and y.constant:
-        return _with_constant(x, y, steps, units, times)
+        return _with_constant(x, y, steps, units, times, reach)
     if second is None or y.type.rank != x.type.rank:
         return None
     if node.op == "mul":
-        steps *= _scale(second)
+        steps *= stated_of(second, "scale")
         given = {"x": times(x, 1), "y": times(y, 1)} if two_factors(steps) else None
-        return None if given is None else {**given, **_settings(x, "mul", steps, 1.0)}
-    made = factors(steps, units * _scale(second), _largest(first), _largest(second))
-    return None if made is None else {"x": times(x, made.first), "y": times(y, made.second),
-                                      **_settings(x, "add", made.scale, made.ratio)}
+        return None if given is None else Counted({**given, **_settings(x, "mul", steps, 1.0)})
+    made = factors(steps, units * stated_of(second, "scale"), largest(first), largest(second))
+    return None if made is None else Counted({"x": times(x, made.first), "y": times(y, made.second),
+                                              **_settings(x, "add", made.scale, made.ratio)})
 
 
 def _operands(node: Node, known: Known) -> tuple[Value, Value, Node] | None:
@@ -92,15 +99,19 @@ def factors(x: float, y: float, most_x: float, most_y: float) -> Factors | None:
     return found
 
 
-def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times) -> dict[str, Value] | None:
+def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times, reach: float) -> Counted | None:
+    """Of a constant that is one number, whole steps are added behind the rounding: what is left of it has more digits
+    in fp16."""
     two = two_factors(steps)
     if two is None:
         return None
-    moved = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape) * units / two[1]
+    moved = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape) * units
+    whole = int(np.rint(moved.flat[0])) if not np.ptp(moved) and abs(moved.flat[0]) + reach <= MOST else 0
+    moved = (moved - whole) / two[1]
     if not np.abs(moved).max() < LARGEST:
         return None
     vector = constant(f"{y.name}_in_steps", moved, y)
-    return {"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}
+    return Counted({"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}, whole)
 
 
 def _settings(x: Value, function: str, units: float, ratio: float) -> dict[str, Value]:
@@ -110,11 +121,7 @@ def _settings(x: Value, function: str, units: float, ratio: float) -> dict[str, 
                for name, number in named.items()}}
 
 
-def _scale(node: Node) -> float:
-    assert node.op == NAME
-    return float(scalar(node["scale"]) or 1.0) if "scale" in node.operands else 1.0
-
-
-def _largest(node: Node) -> float:
-    zero = float(scalar(node["zero"]) or 0.0) if "zero" in node.operands else 0.0
-    return max(abs(float(scalar(node[name]) or 0.0) + zero) for name in ("low", "high"))
+def largest(node: Node) -> float:
+    """How far from 0 the steps of a nearest_steps are at most."""
+    zero = stated_of(node, "zero")
+    return max(max(abs(bound), abs(bound + zero)) for bound in (stated_of(node, "low"), stated_of(node, "high")))

@@ -22,8 +22,9 @@ from openane.ops.half_bits import from_half, to_half
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
 from openane.ops.spec import Movement
+from openane.ops.step_pairs import Counted, largest
 from openane.ops.weights import constant, numbers
-from openane.ops.written_steps import NAME
+from openane.ops.written_steps import NAME, stated_of
 
 SMALL = 2.0 ** -9
 """A part of a step that sums may be off."""
@@ -81,17 +82,17 @@ class _Sums:
             return
         form = _form(node)
         if form is None:
-            given = self._mean(node, units) or step_pairs.pair(node, units, self._known, self._times)
+            given = self._mean(node, units) or step_pairs.pair(node, units, self._known, self._times,
+                                                               max(map(largest, self.users[id(node.output)])))
         else:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
-            given = {"x": sums}
+            given = Counted({"x": sums})
         if given is None:
             self.nodes.append(node)
             return
         for user in self.users[id(node.output)]:
-            rest = {name: user[name] for name in user.operands if name not in ("x", "units")}
-            self.waiting[id(user)] = replace(user, operands={**rest, **given})
+            self.waiting[id(user)] = _counted(user, given)
 
     def _steps_alone(self, node: Node) -> float | None:
         """Steps per unit of a node's result, where whole steps of one size are all that becomes of it."""
@@ -103,7 +104,7 @@ class _Sums:
         units = {float(numbers(user["units"])) for user in users}
         return units.pop() if len(units) == 1 else None
 
-    def _mean(self, node: Node, units: float) -> dict[str, Value] | None:
+    def _mean(self, node: Node, units: float) -> Counted | None:
         """The operands of a nearest_steps in place of a sum or mean of steps; None where the node is none."""
         found = average_of(node)
         steps = None if found is None or found.square or found.root else self._known(found.x)
@@ -111,10 +112,9 @@ class _Sums:
             return None
         size = scalar(steps["scale"]) if "scale" in steps.operands else 1.0
         name, kept = node.output.name, node.output.type.rank == found.x.type.rank
-        return {"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
-                "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
-                "units": Value(f"{name}_units", TensorType("fp32", ()),
-                               np.array(units * found.factor * (size or 1.0), np.float32))}
+        return Counted({"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
+                        "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
+                        "units": _number(f"{name}_units", units * found.factor * (size or 1.0))})
 
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
         made = Value(fresh_name(name, self.names), type_)
@@ -175,8 +175,7 @@ class _Sums:
             if _moves(movement):
                 changed, operands = movement, {"x": self._times(movement["x"], count)}
             else:
-                size = Value(f"{made.name}_scale", TensorType("fp32", ()), np.array(count, np.float32))
-                changed, operands = steps, {"scale": size}
+                changed, operands = steps, {"scale": _number(f"{made.name}_scale", count)}
             self.nodes.append(replace(changed, operands={**changed.operands, **operands}, outputs=(made,),
                                       name=made.name))
             self.whole[id(x), count] = made
@@ -214,6 +213,19 @@ class _Sums:
 def _moves(node: Node) -> bool:
     """Whether a node's one result has numbers of x elsewhere, and no others."""
     return len(node.outputs) == 1 and get_op(node.op).moves not in (None, Movement.MIX)
+
+
+def _counted(user: Node, given: Counted) -> Node:
+    """A nearest_steps of what counts its steps already."""
+    rest = {name: user[name] for name in user.operands if name not in ("x", "units")}
+    if given.whole:
+        rest |= {name: _number(name, stated_of(user, name) + sign * given.whole)
+                 for name, sign in (("low", -1), ("high", -1), ("zero", 1))}
+    return replace(user, operands={**rest, **given.operands})
+
+
+def _number(name: str, number: float) -> Value:
+    return Value(name, TensorType("fp32", ()), np.array(number, np.float32))
 
 
 def _integers(name: str, data: int | list[int]) -> Value:

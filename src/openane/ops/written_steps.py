@@ -76,14 +76,14 @@ def keeps_steps(node: Node, before: Node) -> bool:
     """Whether a nearest_steps gives back the results of another one as they are."""
     if node.op != NAME or before.op != NAME or "units" not in node.operands or node.get("y") is not None:
         return False
-    low, high, zero, scale = (_stated(node, name) for name in STATED)
-    least, most, moved, size = (_stated(before, name) for name in STATED)
+    low, high, zero, scale = (stated_of(node, name) for name in STATED)
+    least, most, moved, size = (stated_of(before, name) for name in STATED)
     units = float(numbers(node["units"]).reshape(()))
     return zero == 0 and scale == size and abs(units * scale - 1) < SAME \
         and low <= least + moved and most + moved <= high
 
 
-def _stated(node: Node, name: str) -> float:
+def stated_of(node: Node, name: str) -> float:
     """A number of a nearest_steps, its own where it is not given."""
     value = node.get(name)
     return STATED[name] if value is None else float(numbers(value).reshape(()))

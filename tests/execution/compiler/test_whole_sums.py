@@ -231,3 +231,20 @@ def test_means_of_steps_become_the_steps_they_are_nearest_to(op: str, kept: bool
     total = entered.sum(tuple(axes), keepdims=kept) / (1 if op == "reduce_sum" else 63)
     found = ane.run(ane.compile(graph), given, "simulator?arithmetic=exact")["y"]
     np.testing.assert_array_equal(np.rint(found / np.float32(np.float16(size))), steps(total, size, 3, -128, 127))
+
+
+@pytest.mark.parametrize("number", [3.0, -4.37, 0.0113, 11.0])
+def test_one_number_is_added_in_all_of_its_digits(number: float) -> None:
+    """Its whole steps behind the rounding, beside which fp16 has few digits for what is left, and too many for bounds
+    that are told apart (11)."""
+    rng = np.random.default_rng(0)
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (1, 8, 40, 40)), STEP, 5, -128, 127)
+    made = builder.single("clip", x=builder.single("add", x=x, y=stated(number)), alpha=0.0, beta=6.0)
+    graph = builder.finish({"y": quantised(builder, made, 0.0235, -128, -128, 127)})
+    given = {"x": rng.standard_normal(x.shape).astype(np.float16)}
+    entered = steps(given["x"], STEP, 5, -128, 127) * np.float32(STEP)
+    wanted = steps(np.clip(entered + np.float32(number), 0, 6), 0.0235, -128, -128, 127)
+    found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0235))
+    assert np.abs(found - wanted).max() <= 1
+    assert np.mean(found != wanted) < (0.005 if number < 11 else 0.05)
