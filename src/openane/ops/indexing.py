@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 
 import numpy as np
 
@@ -21,6 +21,8 @@ REPEATS = 3
 """More repeats than this are made from each other."""
 MAXIMUM_COPIES = 2048
 """Copies one gather or scatter may be unrolled into."""
+REVERSAL = 16
+"""Longer reversals take two passes, blocks and what is in them, instead of one copy per element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,20 @@ class IndexedPiece:
         """Strided copies this piece takes, at most."""
         return prod(loop.copies for loop in self.loops)
 
+    @property
+    def backwards(self) -> bool:
+        """Whether it is one long reversal."""
+        return len(self.loops) == 1 and self.loops[0].place > 0 > self.loops[0].source and \
+            self.loops[0].count > REVERSAL
+
+    def cost(self) -> int:
+        """Strided copies this piece takes where long reversals are made in two passes."""
+        if not self.backwards:
+            return self.copies()
+        count = self.loops[0].count
+        size = block_size(count)
+        return count // size + size + count % size + 1
+
     def unrolled(self) -> Iterator[IndexedPiece]:
         """The same as pieces whose loops all go forward, or are long repeats."""
         for loop in self.loops:
@@ -68,6 +84,11 @@ class IndexedPiece:
                     yield from IndexedPiece(self.place + i * loop.place, self.source + i * loop.source, rest).unrolled()
                 return
         yield self
+
+
+def block_size(count: int) -> int:
+    """Elements of the blocks in which so many are reversed with fewest copies."""
+    return min(range(2, isqrt(count) + 2), key=lambda size: count // size + size + count % size)
 
 
 def pieces(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray | None = None) -> tuple[IndexedPiece,
@@ -80,7 +101,7 @@ def few(indices: Sequence[int] | np.ndarray, places: Sequence[int] | np.ndarray 
     """Whether these moves take at most MAXIMUM_COPIES strided copies."""
     total = 0
     for piece in _pieces(indices, places):
-        total += piece.copies()
+        total += piece.cost()
         if total > MAXIMUM_COPIES:
             return False
     return True

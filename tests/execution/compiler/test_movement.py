@@ -211,6 +211,10 @@ def test_views_cost_nothing(op, operands):
 
 def test_long_reversals_and_repeats_take_few_copies(moves):
     assert len(moves("reverse", (2, 100, 40), axes=[1]).program.tasks) < 30
+    assert len(moves("pad", (1, 1600), pad=[128, 128], mode="reflect").program.tasks) < 60
+    assert len(moves("pad", (1, 2, 1500), pad=[1100, 1100], mode="reflect").program.tasks) < 200
+    ends = [*range(99, 9, -1), *range(30), *range(50, 2, -2)]
+    assert len(moves("gather", (4, 100), indices=np.int32(ends), axis=1).program.tasks) < 40
     assert len(moves("gather", (2, 5, 40), indices=np.int32([0] * 200 + [1, 2]), axis=1).program.tasks) < 13
 
 

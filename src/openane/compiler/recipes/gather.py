@@ -1,23 +1,20 @@
 """Elements picked by constant indices: a view where one stride expresses them, else strided copies.
 
 Everything here is neural-engine copies, which leave every bit as it is; repeats and reversals, which no stride of the
-engine expresses, are unrolled.
+engine expresses, are unrolled; a long reversal is made in two passes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isqrt
 
 import numpy as np
 
 from openane.compiler.recipes.context import RecipeContext
 from openane.errors import UnsupportedError
-from openane.ops.indexing import MAXIMUM_COPIES, IndexedPiece, Loop, cut_order, pieces
+from openane.ops.indexing import MAXIMUM_COPIES, REVERSAL, IndexedPiece, Loop, block_size, cut_order, pieces
 from openane.ops.lowering import Move, Tensor
 
-REVERSAL = 16
-"""Longer reversals take two passes, blocks and what is in them, instead of one copy per element."""
 
 def taken(context: RecipeContext, tensor: Tensor, axis: int, indices: np.ndarray,
           place: Callable[[], Tensor]) -> Tensor:
@@ -42,12 +39,22 @@ def copy_indexed(context: RecipeContext, target: Tensor, axis: int, moves: Seque
     Where the target or a source cannot be cut there (its rows run along the dimension), a turned copy is cut instead.
     """
     plan = [(source, piece) for source, indices, places in moves for piece in pieces(indices, places)]
-    cost = sum(piece.copies() for _, piece in plan)
+    cost = sum(piece.cost() for _, piece in plan)
     if cost > MAXIMUM_COPIES:
         raise UnsupportedError(context.label, "constant indices must be expressible by few strided copies",
                                limit=MAXIMUM_COPIES, found=cost, remedy="use indices that run in ranges or repeat "
                                "periodically, or apply them to a constant")
+    plan = [_forward(context, source, axis, piece) if piece.backwards else (source, piece) for source, piece in plan]
     _copy_pieces(context, target, axis, [(source, piece) for source, found in plan for piece in found.unrolled()])
+
+
+def _forward(context: RecipeContext, source: Tensor, axis: int, piece: IndexedPiece) -> tuple[Tensor, IndexedPiece]:
+    """What a long reversal takes, reversed by itself, and the piece that takes it from there."""
+    loop = piece.loops[0]
+    span = context.part(source, axis, piece.source + (loop.count - 1) * loop.source, loop.count, -loop.source)
+    order = cut_order(span.shape, (axis,))
+    made = _reversed(context, span, axis, lambda: context.scratch(span.shape, order, span.dtype))
+    return made, IndexedPiece(piece.place, 0, (Loop(loop.count, loop.place, 1),))
 
 
 def _copy_pieces(context: RecipeContext, target: Tensor, axis: int,
@@ -109,7 +116,7 @@ def turned(context: RecipeContext, tensor: Tensor, axis: int) -> Tensor:
 def _reversed(context: RecipeContext, tensor: Tensor, axis: int, place: Callable[[], Tensor]) -> Tensor:
     """The tensor backwards: elements within blocks first, then the blocks, what no block holds one by one."""
     count = tensor.shape[axis]
-    size = min(range(2, isqrt(count) + 2), key=lambda q: count // q + q + count % q)
+    size = block_size(count)
     held = count // size * size
     blocks = np.arange(held).reshape(-1, size)
     shape = (*tensor.shape[:axis], held, *tensor.shape[axis + 1:])
