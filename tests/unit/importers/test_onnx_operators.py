@@ -197,6 +197,15 @@ def test_columns_of_other_windows_are_refused(ints, one):
             one("Col2Im", (1, 8, 16), [image, window])
 
 
+@pytest.mark.parametrize("extents", [(19, 25), (17, 30), (49, 7), (10, 7), (3, 100)])
+def test_extents_of_resized_images_are_those_of_runtimes(extents, one):
+    """The quotient of two extents, rounded to fp32, times the old one may be just below the new one."""
+    old, new = extents
+    scales = np.array([1, 1, new / old, 1], np.float32)
+    graph = one("Resize", (1, 2, old, 3), [None, scales], mode="linear", coordinate_transformation_mode="asymmetric")
+    assert graph.outputs[0].shape[2] == new
+
+
 def test_every_operator_is_tested():
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_onnx_*.py")]
     missing = [op for op in OPERATORS if not any(f'"{op.rpartition(":")[2]}"' in text for text in texts)]

@@ -136,7 +136,9 @@ def _sizes(step: OnnxStep, x: Value, axes: tuple[int, ...]) -> tuple[list[int], 
         scales = [float(scale) for scale in given.reshape(-1)]
         if len(scales) != len(axes) or min(scales) <= 0:
             raise GraphError(f"{step.label}: scales must be {len(axes)} positive numbers, found {scales[:8]}")
-        return [int(np.floor(extent * scale)) for extent, scale in zip(extents, scales, strict=True)], scales
+        # in fp32, as runtimes do: 19 * float32(25 / 19) is 25 there and less in fp64
+        whole = np.asarray(extents, np.float32) * np.asarray(scales, np.float32)
+        return [int(extent) for extent in np.floor(whole)], scales
     sizes = list(step.integers_in(3, "sizes"))
     if len(sizes) != len(axes) or min(sizes, default=1) < 1:
         raise GraphError(f"{step.label}: sizes must be {len(axes)} positive integers, found {sizes[:8]}")
