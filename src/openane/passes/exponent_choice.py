@@ -16,6 +16,7 @@ from openane.ops import get_op
 from openane.ops.exponents import Relation, factors
 from openane.ops.halves import LARGEST as LARGEST_HALF
 from openane.ops.halves import SMALLEST_NORMAL, below_zero, largest_magnitude
+from openane.passes.exponent_agreement import Agreement, Bounds, felt
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import room
@@ -35,6 +36,9 @@ USUAL = 1.0
 """The root mean square that what loses digits is given."""
 MOST = 64
 """By which power of two no number needs to be raised."""
+MOST_OWN = 14
+"""The power of two that the post scale of one task takes back of its sums. What is rounded then is less than a 50th of
+the smallest fp16 number."""
 RAISED = 2.0 ** 6
 """How large the largest number may be made where small ones are raised: inputs may be larger than those measured."""
 SMALL = 2.0 ** 4 * SMALLEST_NORMAL
@@ -59,10 +63,11 @@ class Chosen:
 def chosen(graph: Graph, said: Said, ranges: Ranges) -> Chosen:
     """The exponents that numbers of these ranges need."""
     groups = _Groups(graph, said, ranges)
-    borders = Borders(graph, said)
-    for members in groups_of(graph, said, ranges):
+    borders, together = Borders(graph, said), groups_of(graph, said, ranges)
+    for members in together:
         groups.choose(members, borders.of(members))
     if groups.found:
+        groups.agree(together, borders)
         groups.lower_within_weights()
     found = {number: exponent for number, exponent in groups.found.items() if exponent}
     return Chosen(found, _inner_of_all(graph, said, ranges, found))
@@ -98,13 +103,34 @@ class _Groups:
         known = self._known(members)
         exponent = _exponent(known, self._counts, self._ranges, border) if known else 0
         if exponent:
-            rooms = [_products_room(self._made[member], self._said, self._ranges) for member in border.linear]
-            rooms += [_factors_room(self._made[member], self._said, self._ranges) for member in known
-                      if member in self._made]
-            exponent = self._for_products(exponent, min(rooms, default=exponent), known)
+            exponent = self._for_products(exponent, min(self._rooms(known, border), default=exponent), known)
             self.found.update(dict.fromkeys(members, exponent))
         if exponent or not border.costs:
             self._movable.update(dict.fromkeys(members, members))
+
+    def agree(self, together: Sequence[Sequence[int]], borders: Borders) -> None:
+        """Where the exponents of neighbours differ, and do not need to, they are made the same."""
+        seen = felt(self._graph, self._said, self._ranges)
+
+        def bounds(members: Sequence[int]) -> Bounds | None:
+            known, border = self._known(members), borders.of(members)
+            if not known or border.logarithms or any(member not in self._made for member in members):
+                return None
+            digits = [math.log2(max(SMALL, least(self._counts.get(member, 0))) / seen[member]) for member in known
+                      if member not in self._said.scores]
+            largest = max(self._ranges[member].highest if border.scores else self._ranges[member].largest
+                          for member in members)
+            most = _room(largest, RAISED)
+            most = min([most, *self._rooms(known, border)]) if most > 0 else _room(largest, LIMIT)
+            return Bounds(math.ceil(max(digits, default=most)), most)
+
+        Agreement(self._graph, self._said, self.found, together, bounds).reach()
+
+    def _rooms(self, members: Sequence[int], border: Border) -> list[int]:
+        """The exponents up to which the products that a group is made of are in range."""
+        rooms = [_products_room(self._made[member], self._said, self._ranges) for member in border.linear]
+        return rooms + [_factors_room(self._made[member], self._said, self._ranges) for member in members
+                        if member in self._made]
 
     def lower_within_weights(self) -> None:
         """Where weights do not take up all that their result is held smaller by than what they multiply, that is held
@@ -233,7 +259,7 @@ def _inner(node: Node, seen: Range, exponent: int, count: int) -> int:
     large = largest > LIMIT and seen.largest <= LARGEST_HALF
     if not usual or not (large or usual < least(count) * (COSTLY if costs else 1.0)):
         return 0
-    return _room(largest) if large else max(0, min(_room(largest, RAISED), round(math.log2(USUAL / usual))))
+    return _room(largest) if large else max(0, min(_room(largest, RAISED), round(math.log2(USUAL / usual)), MOST_OWN))
 
 
 def biased(node: Node) -> bool:

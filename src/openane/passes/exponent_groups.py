@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from openane.graph import Graph, Node, Value
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.exponents import Exponents, Relation, exponents, products
-from openane.passes.ranges import Range, Ranges
+from openane.passes.ranges import NOTHING, Ranges
 
 SPREAD = 2.0 ** 12
 """How much larger the largest number of one tensor may be than that of another with the same exponent."""
-NOTHING = Range(0.0, 0.0)
 FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.NORM}
 """Who takes up any exponent without a task."""
 RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}

@@ -37,6 +37,10 @@ class Range:
     lowest: float = 0.0
 
 
+NOTHING = Range(0.0, 0.0)
+"""The range of what is not known."""
+
+
 def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[int, Range]:
     """The range of every tensor of real numbers, by id of the value, on all of `samples` (arrays by input name).
     GraphError when these do not fit."""

@@ -44,7 +44,6 @@ class Rescaling:
         self._builder = GraphBuilder(graph.name, graph.metadata)
         self._held = {id(value): {0: self._builder.input(value.name, value.dtype, value.shape)}
                       for value in graph.inputs}
-        self._sums = {id(value): said.products[id(node)] for node in graph.nodes for value in node.outputs}
         self.known: dict[str, tuple[int, float]] = {}
         self.beyond: list[str] = []
         self._ways = {Relation.LINEAR: self._linear, Relation.SCALED: self._scaled, Relation.AFFINE: self._affine,
@@ -217,7 +216,8 @@ class Rescaling:
         self._keep(node, self._add(node, operands), exponent)
 
     def _powers(self, node: Node, about: Exponents) -> None:
-        """Operands at the exponents that need the fewest multiplications, of those that keep all in range."""
+        """Operands at the exponents that need the fewest multiplications, of those that keep all in range. What is made
+        is more often multiplied in the same task than what is read."""
         gated = self._said.gated.get(id(node))
         wanted = self._exponent(node.output)
         handed = gated is not None and self._exponent(node[gated]) == wanted  # other where they are too far apart
@@ -226,9 +226,9 @@ class Rescaling:
 
         def cost(way: Mapping[str, int]) -> float:
             made = _total(about.degrees, way)
-            moved = sum(way[name] not in self._held[id(node[name])] for name in way) + (made != wanted)
+            moved = sum(way[name] not in self._held[id(node[name])] for name in way) + (made != wanted) / 2
             return moved + 8 * sum(self._strays(node[name], exponent) for name, exponent in way.items()) \
-                + 8 * self._strays(node.output, made)
+                + 8 * self._strays(node.output, made, self._said.products[id(node)])
 
         way = min(ways, key=cost)
         made = _total(about.degrees, way)
@@ -259,10 +259,10 @@ class Rescaling:
         usual = self._range(value).usual
         return -round(math.log2(usual)) if usual else 0
 
-    def _strays(self, value: Value, exponent: int) -> float:
-        """How far, in powers of two, a value times 2^exponent is from what is held and summed well; what is too large
-        counts WORSE times as much, and what is raised needs room for inputs that are larger."""
-        seen, sums = self._range(value), self._sums.get(id(value), 0)
+    def _strays(self, value: Value, exponent: int, sums: int = 0) -> float:
+        """How far, in powers of two, a value times 2^exponent is from what is held, and made well as so many sums; what
+        is too large counts WORSE times as much, and what is raised needs room for inputs that are larger."""
+        seen = self._range(value)
         if not seen.usual:
             return 0.0
         largest, usual = math.log2(seen.largest) + exponent, math.log2(seen.usual) + exponent

@@ -3,6 +3,7 @@ them can take the power back itself."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +134,58 @@ def test_a_sum_takes_a_power_back_behind_a_reshape() -> None:
         return sum(len(program.tasks) for program in compile(graph, precision="as-is").programs)
 
     assert made(0.0625) == made(1)
+
+
+def recurrence() -> Graph:
+    """States as mamba has them: h = h * decay + u, each read by a product of small results."""
+    rng, builder = np.random.default_rng(2), GraphBuilder("recurrence")
+    x, mixed = builder.input("x", "fp16", (1, 16, 32)), builder.input("mixed", "fp16", (1, 8, 1))
+    inner = builder.single("linear", x=x, weight=half(rng.standard_normal((8, 32)) * 2.0 ** -8))
+    decay = builder.single("exp", x=builder.single("linear", x=x, weight=half(rng.standard_normal((8, 32)) * 0.02)))
+    small = builder.single("mul", x=mixed, y=2.0 ** -9)
+    h, made = builder.single("linear", x=x, weight=half(rng.standard_normal((8, 32)) * 2.0 ** -8)), []
+    for _ in range(4):
+        h = builder.single("add", x=builder.single("mul", x=h, y=decay), y=inner)
+        made.append(builder.single("matmul", x=h, y=small))
+    joined = builder.single("concat", values=tuple(made), axis=2)
+    back = half(rng.standard_normal((3, 4)) * 2.0 ** 14)
+    return builder.finish({"y": builder.single("linear", x=joined, weight=back)})
+
+
+def faint_branch() -> Graph:
+    """What is added is so little that nobody sees its digits."""
+    rng, builder = np.random.default_rng(3), GraphBuilder("faint")
+    x = builder.input("x", "fp16", (1, 8, 12, 12))
+    y = x
+    for _ in range(2):
+        weight = half(rng.standard_normal((8, 8, 3, 3)) * 2.0 ** -7)
+        z = builder.single("conv", x=y, weight=weight, pad=[1] * 4, pad_type="custom", strides=[1, 1])
+        z = builder.single("mul", x=builder.single("sub", x=z, y=y), y=half(np.full((1, 8, 1, 1), 2.0 ** -22)))
+        y = builder.single("add", x=y, y=z)
+    small = half(rng.standard_normal((8, 8, 1, 1)) * 2.0 ** -9)
+    y = builder.single("conv", x=y, weight=small, pad_type="valid")
+    back = half(rng.standard_normal((4, 8, 1, 1)) * 2.0 ** 6)
+    return builder.finish({"y": builder.single("conv", x=y, weight=back, pad_type="valid")})
+
+
+def faint_output() -> Graph:
+    """A result that is an output, and so small that fp16 has few digits of it."""
+    rng, builder = np.random.default_rng(5), GraphBuilder("faint_output")
+    y = builder.input("x", "fp16", (1, 8, 12, 12))
+    for _ in range(3):
+        weight = half(rng.standard_normal((8, 8, 3, 3)) * 2.0 ** -8.5)
+        y = builder.single("conv", x=y, weight=weight, pad=[1] * 4, pad_type="custom", strides=[1, 1])
+        y = builder.single("relu", x=y)
+    return builder.finish({"y": y})
+
+
+@pytest.mark.parametrize(("made", "bound"), [(recurrence, 2e-3), (faint_branch, 2e-3), (faint_output, 0.05)])
+def test_neighbours_agree(made: Callable[[], Graph], bound: float) -> None:
+    """Exponents are chosen so that no tensor is multiplied between what makes it and what reads it."""
+    graph = made()
+    rng = np.random.default_rng(9)
+    inputs = {value.name: half(rng.standard_normal(value.shape)) for value in graph.inputs}
+    found, count = error_and_tasks(graph, inputs, "safe")
+    before, plain = error_and_tasks(graph, inputs, "as-is")
+    assert found < bound < before
+    assert count <= plain
