@@ -121,7 +121,7 @@ class _Groups:
             largest = max(self._ranges[member].highest if border.scores else self._ranges[member].largest
                           for member in members)
             most = _room(largest, RAISED)
-            most = min([most, *self._rooms(known, border)]) if most > 0 else _room(largest, LIMIT)
+            most = min([most, *self._rooms(known, border)]) if most > 0 else min(0, _room(largest, LIMIT))
             return Bounds(math.ceil(max(digits, default=most)), most)
 
         Agreement(self._graph, self._said, self.found, together, bounds).reach()
