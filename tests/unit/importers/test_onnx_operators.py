@@ -197,6 +197,19 @@ def test_columns_of_other_windows_are_refused(ints, one):
             one("Col2Im", (1, 8, 16), [image, window])
 
 
+@pytest.mark.parametrize(("sets", "groups", "attributes", "rest"), [
+    (1, 1, {"pads": [1, 1, 1, 1]}, 0), (2, 2, {"pads": [2, 1, 2, 1], "dilations": [2, 1], "strides": [1, 2]}, 2),
+    (1, 2, {}, 1)])
+def test_deformable_convolution(sets, groups, attributes, rest, weights, one):
+    pads, dilations, strides = (attributes.get(name, default) for name, default in (
+        ("pads", [0] * 4), ("dilations", [1, 1]), ("strides", [1, 1])))
+    rows, columns = ((extent + 2 * pads[axis] - 2 * dilations[axis] - 1) // strides[axis] + 1
+                     for axis, extent in enumerate((7, 9)))
+    given = [weights(2, 18 * sets, rows, columns), weights(6), weights(2, 9 * sets, rows, columns)]
+    one("DeformConv", (2, 4, 7, 9), [weights(6, 4 // groups, 3, 3), *given[:1 + rest]], opset=19, offset_group=sets,
+        group=groups, **attributes)
+
+
 @pytest.mark.parametrize("extents", [(19, 25), (17, 30), (49, 7), (10, 7), (3, 100)])
 def test_extents_of_resized_images_are_those_of_runtimes(extents, one):
     """The quotient of two extents, rounded to fp32, times the old one may be just below the new one."""
