@@ -97,3 +97,10 @@ def test_steps_of_something_computed_stay_on_the_engine() -> None:
     x = builder.single("sin", x=builder.input("x", "fp16", (1, 4, 6, 6)))
     graph = builder.finish({"y": builder.single("abs", x=rounded(builder, x))})
     assert not ane.compile(declared(graph, "x")).host_operations
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "int2"])
+def test_declared_types_that_no_array_has_are_compiled(dtype: str) -> None:
+    builder = GraphBuilder()
+    graph = builder.finish({"y": builder.single("relu", x=builder.input("x", "fp16", (4,)))})
+    assert not ane.compile(replace(graph, metadata={"dtype:x": dtype})).host_operations

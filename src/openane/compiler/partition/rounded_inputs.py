@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from openane.compiler.partition.hosting import HostPolicy
-from openane.graph import Graph, Node, TensorType, Value, numpy_type, substituted
+from openane.graph import Graph, Node, TensorType, Value, substituted
 from openane.ops import get_op
 
 ROUNDED = "The model rounds an input to whole steps, of which fp16 would change some; the host has all of its digits."
+
+WIDE = ("fp32", "fp64")
+"""Types a model may declare for an input, some of which no array has, that hold more digits than fp16."""
 
 
 def with_rounded_inputs(graph: Graph, hosted: Mapping[int, str], policy: HostPolicy) -> dict[int, str]:
@@ -47,8 +50,7 @@ def with_all_digits(node: Node) -> Node:
 
 def _is_wide(graph: Graph, value: Value) -> bool:
     """Whether an input has digits that fp16 does not hold."""
-    declared = numpy_type(graph.metadata.get(f"dtype:{value.name}", value.dtype))
-    return declared.kind == "f" and declared.itemsize > numpy_type("fp16").itemsize
+    return graph.metadata.get(f"dtype:{value.name}", value.dtype) in WIDE
 
 
 def _way(value: Value, moved: Mapping[int, Node]) -> list[Node]:
