@@ -7,6 +7,7 @@ import mmap
 import os
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 
 def map_file(path: Path) -> memoryview:
@@ -18,6 +19,18 @@ def map_file(path: Path) -> memoryview:
             return memoryview(file.read())
         size = status.st_size
         return memoryview(mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b"")  # not of 0 bytes
+
+
+def map_part(file: BinaryIO, offset: int, size: int) -> memoryview | None:
+    """`size` bytes of an open file, to be read while it is as long as it is; None where that cannot be mapped."""
+    before = offset % mmap.ALLOCATIONGRANULARITY
+    try:
+        if not size or os.fstat(file.fileno()).st_size < offset + size:
+            return None
+        whole = mmap.mmap(file.fileno(), before + size, offset=offset - before, access=mmap.ACCESS_READ)
+    except (OSError, ValueError):  # what is in memory has no number, and a pipe no pages
+        return None
+    return memoryview(whole)[before:]
 
 
 def let_go(data: bytes | memoryview) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from mmap import mmap
 from typing import Any
 
 import numpy as np
@@ -248,10 +249,19 @@ def _plain_array(data: Given) -> np.ndarray:
 def _constant(data: np.ndarray | RoundedArray | str | None, name: str) -> Value:
     if isinstance(data, RoundedArray):
         made = _constant(data.data, name)
-        return RoundedConstant(made.name, made.type, made.data, stated=data.stated)
+        return RoundedConstant(made.name, made.type, made.data, stated=_owned(data.stated))
     if isinstance(data, np.ndarray):
         return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
     return Value(name, TensorType("string", ()), data)
+
+
+def _owned(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy where it is seen in a mapped file, which somebody may write over later."""
+    base: object = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    held = base.obj if isinstance(base, memoryview) else base
+    return array.copy() if isinstance(held, mmap) else array
 
 
 def _values_only(given: Given) -> Any:

@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 from openane.errors import FormatError, GraphError, UnsupportedError
+from openane.graph import RoundedConstant
 from openane.importers import load_graph
 from openane.importers.onnx import load_onnx, storage
 from openane.importers.onnx.storage import LEAST, OWN, slimmed
@@ -153,3 +154,28 @@ def test_models_larger_than_memory_are_refused_unread(weights, model, tmp_path, 
         load_graph(tmp_path / "m.onnx")
     with pytest.raises(UnsupportedError, match=r"held in memory(.|\n)*8192 bytes"):
         load_onnx(proto.SerializeToString())
+
+
+def test_a_graph_keeps_nothing_of_a_file_that_is_written_over(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "MAPPED", LEAST)
+    matrix = np.random.default_rng(3).standard_normal((SIDE, 2 * SIDE)).astype(np.float32)
+    shape = onnx.numpy_helper.from_array(np.array([2 * SIDE, SIDE, 1, 1]), "shape")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["product"]),
+             helper.make_node("Transpose", ["w"], ["turned"]),
+             helper.make_node("Reshape", ["turned", "shape"], ["kernel"]),  # whose digits are kept
+             helper.make_node("Conv", ["image", "kernel"], ["y"])]
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in each] for each in
+             ((("x", (2, SIDE)), ("image", (1, SIDE, 3, 3))), (("product", None), ("y", None)))]
+    proto = helper.make_model(helper.make_graph(nodes, "g", *ports, [_tensor(TensorProto.FLOAT, matrix), shape]),
+                              opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(proto.SerializeToString())
+    graph = load_onnx(path)
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+    product, kernel = (node["weight"] for node in graph.nodes)
+    assert np.array_equal(product.array(), matrix.T.astype(np.float16))
+    assert isinstance(kernel, RoundedConstant)
+    assert np.array_equal(kernel.digits().reshape(2 * SIDE, SIDE), matrix.T)
+    path.write_bytes(b"")
+    assert np.array_equal(kernel.digits().reshape(2 * SIDE, SIDE), matrix.T)

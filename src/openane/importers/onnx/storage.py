@@ -14,8 +14,13 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from openane.errors import FormatError
+from openane.formats.mapping import map_part
 from openane.formats.protobuf import MAXIMUM_DEPTH, Message, Schema, read_message, scan_fields, write_message
+from openane.importers.onnx.constants import MATRIX
 
+MAPPED = 1 << 22
+"""Bytes from which matrices are mapped into memory while they are rounded: none has to be found for them, which takes a
+system longer than reading them."""
 OWN = ""
 """Location of data that lies in the model's own bytes; no file beside it can be called so."""
 LEAST = 4096
@@ -122,21 +127,25 @@ class Storage:
 
     def _from_own(self, tensor: Any, label: str) -> np.ndarray:
         import onnx
-        data = self._read({entry.key: entry.value for entry in tensor.external_data}, label)
+        large = tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == MATRIX
+        data = self._read({entry.key: entry.value for entry in tensor.external_data}, label, large)
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
         if dtype.isbuiltin == 1 and dtype.kind in "fiub":
             return np.frombuffer(data, dtype.newbyteorder("<")).reshape(tuple(tensor.dims))
         held = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
         return np.asarray(onnx.numpy_helper.to_array(held))
 
-    def _read(self, place: Mapping[str, str], label: str) -> np.ndarray:
+    def _read(self, place: Mapping[str, str], label: str, mapped: bool) -> np.ndarray:
         """The bytes at a place, in an array: numpy takes memory for large ones in larger pages than bytes are in, which
-        a system hands out in a third of the time."""
+        a system hands out in a third of the time. Many bytes may be seen where they lie in the file (`mapped`)."""
         assert self._own is not None
         offset, length = (int(place.get(key, "-1")) for key in ("offset", "length"))
         if min(offset, length) < 0 or offset + length > self._size:
             raise FormatError(f"{label}: its data lies outside the model's bytes", offset=max(offset, 0),
                               expected=f"at most {self._size} bytes", found=offset + length)
+        seen = map_part(self._own, offset, length) if mapped and length >= MAPPED else None
+        if seen is not None:
+            return np.frombuffer(seen, np.uint8)
         self._own.seek(offset)
         data = np.empty(length, np.uint8)
         found = self._own.readinto(data)  # type: ignore[attr-defined]
