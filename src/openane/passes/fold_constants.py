@@ -18,7 +18,7 @@ LARGEST = 1 << 28
 def fold_constants(graph: Graph) -> Graph:
     """The graph with constant results in place of the nodes that made them. Outputs stay results of nodes.
     UnsupportedError when they are more than the graph may make of itself (graph.budget)."""
-    budget = Budget.of(graph)
+    budget: Budget | None = None
     outputs = {id(value) for value in graph.outputs}
     known: dict[int, Value] = {}
     nodes: list[Node] = []
@@ -27,6 +27,7 @@ def fold_constants(graph: Graph) -> Graph:
         if not _foldable(node) or any(id(value) in outputs for value in node.outputs):
             nodes.append(node)
             continue
+        budget = budget or Budget.of(graph)
         budget.take(node.label, sum(map(_size, node.outputs)), node_work(node))
         stated = as_stated(node)
         for value, array in zip(node.outputs, evaluate_node(stated, {}), strict=True):

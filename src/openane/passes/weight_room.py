@@ -30,15 +30,14 @@ def room(weight: np.ndarray) -> tuple[int, int] | None:
         return None
     flat = np.ravel(weight)
     squares = sum(_squares(flat[start:start + CHUNK], most) for start in range(0, flat.size, CHUNK))
-    usual = most * math.sqrt(squares / nonzero(flat))
+    usual = math.sqrt(squares / nonzero(flat)) * (1.0 if flat.dtype == np.float16 else most)
     low = math.floor(min(math.log2(SMALLEST_LARGEST / most), math.log2(SMALLEST_USUAL / usual)))
     return min(low, 0), max(math.floor(math.log2(LARGEST / most)), 0)
 
 
 def _squares(numbers: np.ndarray, unit: float) -> float:
-    """The sum of the squares of numbers in a unit."""
-    wide = from_half(numbers) if numbers.dtype == np.float16 else numbers
-    shares = wide.astype(np.float64) / unit
+    """The sum of the squares of numbers: of fp16 as they are, for float32 holds these, of others in a unit."""
+    shares = from_half(numbers) if numbers.dtype == np.float16 else numbers.astype(np.float64) / unit
     return float(np.dot(shares, shares))
 
 
