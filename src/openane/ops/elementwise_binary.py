@@ -23,7 +23,8 @@ from openane.ops.stages import Stages
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 
-Function = Callable[[np.ndarray, np.ndarray], np.ndarray]
+Function = Callable[..., np.ndarray]
+"""Of two arrays, and `out`."""
 
 
 def _infer(operands: Mapping[str, Operand], *, name: str, dtypes: Sequence[str]) -> tuple[TensorType, ...]:
@@ -33,8 +34,9 @@ def _infer(operands: Mapping[str, Operand], *, name: str, dtypes: Sequence[str])
     return (TensorType(x.dtype, broadcast_shape(name, "y", x.shape, y.shape)),)
 
 
-def _reference(*, function: Function, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
-    return (np.asarray(function(x, y)),)
+def _reference(*, function: Function, x: np.ndarray, y: np.ndarray, over: np.ndarray | None = None
+               ) -> tuple[np.ndarray, ...]:
+    return (np.asarray(function(x, y, out=over)),)
 
 
 def _negated(backward: Backward, value: Value) -> Value:
@@ -116,7 +118,7 @@ def _op(arithmetic: BinaryArithmetic, dtypes: Sequence[str] = NUMBERS, hands_on:
               partial(_reference, function=arithmetic.function), rules=ENGINE,
               lower=partial(lower_arithmetic, arithmetic=arithmetic), post=post, evidence=OperationEvidence.APPLE,
               gradient=partial(_gradient, arithmetic=arithmetic), arithmetic=arithmetic, hands_on=hands_on,
-              stores=arithmetic.planar is not None, table_of=table_of, fewer=elementwise)
+              stores=arithmetic.planar is not None, table_of=table_of, fewer=elementwise, over=True)
 
 
 OPS = (

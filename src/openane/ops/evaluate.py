@@ -13,6 +13,7 @@ from openane.graph import Graph, Node, Operand, Value, numpy_type, substituted
 from openane.ops import get_op
 from openane.ops.half_bits import from_half
 from openane.ops.operands import default_data, element_type
+from openane.ops.spent import Spent
 
 Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
@@ -25,8 +26,10 @@ Changed = Callable[[Node, Sequence[Pair]], Node]
 """What a node becomes: told of what it reads in either graph, and of its own results as it is."""
 
 
-def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None) -> dict[str, np.ndarray]:
-    """The outputs by name for inputs by name; `seen` is told of every node on the way.
+def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None = None, spend: bool = False
+             ) -> dict[str, np.ndarray]:
+    """The outputs by name for inputs by name; `seen` is told of every node on the way. It keeps none of the arrays
+    where these may be written over when nothing reads them any more (`spend`).
 
     Real numbers are float32 throughout, not rounded to fp16 between operations (only `cast` rounds); integers and
     booleans keep their type. GraphError when an input is missing, unknown, or of another shape or kind.
@@ -35,22 +38,26 @@ def evaluate(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen | None =
         if seen is not None:
             seen(node, several[0])
 
-    return evaluate_together(graph, [inputs], told)[0]
+    return evaluate_together(graph, [inputs], told, spend)[0]
 
 
-def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], seen: SeenTogether
-                      ) -> list[dict[str, np.ndarray]]:
+def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], seen: SeenTogether,
+                      spend: bool = False) -> list[dict[str, np.ndarray]]:
     """As `evaluate`, for several samples node by node: `seen` is told of a node when its results are known for all of
     them. Memory holds what is still to be read, of every sample."""
     several = [_inputs(graph, inputs) for inputs in samples]
     last = _last_uses(graph)
+    spent = Spent(graph, last) if spend else None
     for position, node in enumerate(graph.nodes):
         wide = widened(node) if len(several) > 1 else node
         for results in several:
-            results.update(_results(wide, node, results))
+            over = None if spent is None else spent.over(node, position, results)
+            results.update(_results(wide, node, results, over))
         seen(node, several)
         done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
         for results in several:
+            if spent is not None:
+                spent.keep(done, results)
             _forget(results, done)
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
 
@@ -82,9 +89,10 @@ def _evaluate_other(node: Node, made: Node, pairs: Sequence[Pair]) -> None:
             results.update(_results(wide, node, results))
 
 
-def _results(wide: Node, node: Node, arrays: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+def _results(wide: Node, node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray | None = None
+             ) -> dict[int, np.ndarray]:
     """What a node computes, by id of its outputs; `wide` is it with constants to compute with."""
-    return dict(zip(map(id, node.outputs), evaluate_node(wide, arrays), strict=True))
+    return dict(zip(map(id, node.outputs), evaluate_node(wide, arrays, over), strict=True))
 
 
 def _inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
@@ -109,8 +117,10 @@ def widened(node: Node) -> Node:
                               if isinstance(value.data, np.ndarray) and value.data.dtype == np.float16})
 
 
-def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndarray, ...]:
-    """One node's results; `arrays` holds operands that are not constants by id(value)."""
+def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray | None = None
+                  ) -> tuple[np.ndarray, ...]:
+    """One node's results; `arrays` holds operands that are not constants by id(value). `over`: memory for the result,
+    of an operation that takes such."""
     op = get_op(node.op)
     parameters = {parameter.name: parameter for parameter in op.parameters}
     dtype = element_type(parameters, node.operands)
@@ -122,6 +132,8 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray]) -> tuple[np.ndar
                                    _array if computes and name not in op.widens else _held)
         else:
             keywords[name] = _working(default_data(op.name, parameter, dtype))
+    if over is not None:
+        keywords["over"] = over
     try:
         with np.errstate(all="ignore"):
             results = op.reference(**keywords)

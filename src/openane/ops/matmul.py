@@ -50,11 +50,11 @@ def _matrix(value: Value, transposed: bool, flag: str, promoted: tuple[int, ...]
     return (*shape[:-2], shape[-1], shape[-2]) if transposed else shape
 
 
-def _reference(*, x: np.ndarray, y: np.ndarray, transpose_x: np.ndarray,
-               transpose_y: np.ndarray) -> tuple[np.ndarray, ...]:
+def _reference(*, x: np.ndarray, y: np.ndarray, transpose_x: np.ndarray, transpose_y: np.ndarray,
+               over: np.ndarray | None = None) -> tuple[np.ndarray, ...]:
     left = np.swapaxes(x, -1, -2) if transpose_x else x
     right = np.swapaxes(y, -1, -2) if transpose_y else y
-    return (np.asarray(left @ right),)
+    return (np.asarray(np.matmul(left, right, out=over)),)
 
 
 def _lower(node: Node, lowering: Lowering) -> None:
@@ -127,6 +127,6 @@ def _channels_last(node: Node) -> bool:
 
 OPS = (Op("matmul", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, _linear, channels_first, _channels_last), sums_products=True,
-          factors=lambda node: {"x": 1.0, "y": 1.0}, weights=("x", "y"), fewer=multiplied, channels_of={
+          over=True, factors=lambda node: {"x": 1.0, "y": 1.0}, weights=("x", "y"), fewer=multiplied, channels_of={
               "x": lambda node: -1 if _stated(node, "transpose_x") else -2,
               "y": lambda node: -2 if _stated(node, "transpose_y") else -1}),)

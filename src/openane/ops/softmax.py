@@ -40,9 +40,10 @@ def scale_of(arguments: Arguments) -> float:
     return arguments.number("scale") if arguments.given("scale") else 1.0
 
 
-def _reference(*, x: np.ndarray, axis: np.ndarray, scale: np.ndarray | None) -> tuple[np.ndarray, ...]:
+def _reference(*, x: np.ndarray, axis: np.ndarray, scale: np.ndarray | None, over: np.ndarray | None = None
+               ) -> tuple[np.ndarray, ...]:
     along = int(axis)
-    result = np.empty(x.shape, x.dtype)
+    result = np.empty(x.shape, x.dtype) if over is None else over
     for part, made in outer_parts(x, result, (along,)):
         below = np.subtract(part, part.max(axis=along, keepdims=True), out=made)
         if scale is not None:
@@ -163,6 +164,6 @@ def recognised(node: Node, names: set[str], producers: Mapping[int, Node]) -> tu
 
 
 OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
-          gradient=_gradient, scores=True, table_of="exp", recognise=recognised,
+          gradient=_gradient, scores=True, over=True, table_of="exp", recognise=recognised,
           fewer=along(PARAMETERS),
           inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

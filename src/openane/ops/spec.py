@@ -233,6 +233,7 @@ class Op:
     factors: Callable[[Node], Mapping[str, float]] | None = None
     positions: str = ""          # the operand that says from where in x the result is taken, or where in data it goes
     widens: tuple[str, ...] = ()  # operands that its reference takes in fp16 as well, and computes with in float32
+    over: bool = False           # its reference takes memory for its result by that name, x's own if no product
     sees_bits: bool = False      # reads the bits of integers, so that all of them count
     rounds: bool = False         # rounds x to whole steps, so that digits fp16 does not hold change results
     fills_up: bool = False       # has a row for all it may find, and -1 in those behind what it found

@@ -62,7 +62,7 @@ def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
         found.update({id(value): known or of_array(arrays[id(value)]) for value in node.outputs
                       if arrays[id(value)].dtype.kind == "f"})
 
-    evaluate(graph, sample, seen)
+    evaluate(graph, sample, seen, spend=True)
     return found
 
 
