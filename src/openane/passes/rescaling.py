@@ -96,7 +96,8 @@ class Rescaling:
             known, source = next(iter(held.items()))
             if not exponent and self._range(value).largest > LARGEST:
                 self.beyond.append(value.name)
-            held[exponent] = self._multiplied(source, exponent - known, value)
+            held[exponent] = self._multiplied(source, exponent - known, value, self._suits_sums(value, known)
+                                              and not self._suits_sums(value, exponent))
         return held[exponent]
 
     def _multiplied(self, source: Value, exponent: int, of: Value, needed: bool = False) -> Value:
@@ -111,6 +112,11 @@ class Rescaling:
                 else self._builder.single("mul", name, x=source, y=2.0 ** step)
             exponent -= step
         return source
+
+    def _suits_sums(self, value: Value, exponent: int) -> bool:
+        """Whether sums with constant weights could make a value times 2^exponent well."""
+        seen = self._range(value)
+        return seen.largest * 2.0 ** exponent <= LIMIT and seen.usual * 2.0 ** exponent >= least(MANY)
 
     def _tied(self, node: Node, about: Exponents) -> None:
         exponent = self._exponent(node.outputs[0])
