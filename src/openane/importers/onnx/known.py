@@ -28,8 +28,8 @@ _TYPES = frozenset(map(np.dtype, (np.float16, np.float32, np.float64, np.int32, 
 
 
 def computed_now(step: OnnxStep, handler: Handler) -> Result | None:
-    """The results of a node whose operands are all known, real numbers in the type of its first; None for what is not
-    computed here. UnsupportedError when it is more than the model may make of itself (graph.budget)."""
+    """The results of a node whose operands are all known, real numbers in the type of its first or fp32; None for
+    what is not computed here. UnsupportedError when it is more than the model may make of itself (graph.budget)."""
     if not _computable(step):
         return None
     builder = GraphBuilder()
@@ -61,7 +61,8 @@ def _evaluated(step: OnnxStep, graph: Graph) -> tuple[np.ndarray, ...]:
         found.update(zip(map(id, node.outputs), evaluate_node(as_stated(node), found), strict=True))
     real = next((each.dtype for each in step.inputs if isinstance(each, np.ndarray) and each.dtype.kind == "f"),
                 np.dtype(np.float32))
-    types = {"fp16": real, "int32": np.dtype(np.int64)}
+    digits = np.promote_types(real, np.float32)  # what is computed of fp16 is rounded once, where it is a constant
+    types = {"fp16": digits, "int32": np.dtype(np.int64)}
     return tuple(found[id(value)].astype(types.get(value.dtype, numpy_type(value.dtype)), copy=False)
                  for value in graph.outputs)
 

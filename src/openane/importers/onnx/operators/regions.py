@@ -13,7 +13,8 @@ SAMPLINGS = {"bilinear": "bilinear", "linear": "bilinear", "nearest": "nearest"}
 
 
 def _grid_sample(step: OnnxStep) -> Operand:
-    x, grid = step.real(0), step.real(1)
+    x, given = step.real(0), step.operand(1)
+    grid = given.astype(np.float32) if isinstance(given, np.ndarray) else step.real(1)  # in all digits
     if x.type.rank != 4:
         raise UnsupportedError(step.label, "images are sampled in two dimensions", limit="[N, C, H, W]",
                                found=list(x.shape), remedy="sample a volume as images, or on the host")
