@@ -17,7 +17,7 @@ from openane.graph import Node, TensorType, Value
 from openane.ops.halves import LARGEST, half, normal
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.weights import constant, numbers
-from openane.ops.written_steps import MOST, stated_of, two_factors
+from openane.ops.written_steps import MOST, number, stated_of, two_factors
 
 MULTIPLES = (1, 3, 5, 7)
 NEAR = 2.0 ** -14
@@ -117,8 +117,7 @@ def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times,
 def _settings(x: Value, function: str, units: float, ratio: float) -> dict[str, Value]:
     named = {"units": units, "ratio": ratio}
     return {"function": Value(f"{x.name}_function", TensorType("string", ()), function),
-            **{name: Value(f"{x.name}_{name}", TensorType("fp32", ()), np.array(number, np.float32))
-               for name, number in named.items()}}
+            **{name: number(f"{x.name}_{name}", each) for name, each in named.items()}}
 
 
 def largest(node: Node) -> float:

@@ -24,7 +24,7 @@ from openane.ops.rounding import WHOLE
 from openane.ops.spec import Movement
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.weights import constant, numbers
-from openane.ops.written_steps import NAME, stated_of
+from openane.ops.written_steps import NAME, number, stated_of
 
 SMALL = 2.0 ** -9
 """A part of a step that sums may be off."""
@@ -110,11 +110,10 @@ class _Sums:
         steps = None if found is None or found.square or found.root else self._known(found.x)
         if found is None or steps is None:
             return None
-        size = scalar(steps["scale"]) if "scale" in steps.operands else 1.0
         name, kept = node.output.name, node.output.type.rank == found.x.type.rank
         return Counted({"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
                         "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
-                        "units": _number(f"{name}_units", units * found.factor * (size or 1.0))})
+                        "units": number(f"{name}_units", units * found.factor * stated_of(steps, "scale"))})
 
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
         made = Value(fresh_name(name, self.names), type_)
@@ -167,7 +166,7 @@ class _Sums:
         """Steps of a size as `count` times their number."""
         steps = self._known(x)
         assert steps is not None, "asked of steps alone"
-        if (scalar(steps["scale"]) if "scale" in steps.operands else 1.0) == count:
+        if stated_of(steps, "scale") == count:
             return x
         if (id(x), count) not in self.whole:
             made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
@@ -175,7 +174,7 @@ class _Sums:
             if _moves(movement):
                 changed, operands = movement, {"x": self._times(movement["x"], count)}
             else:
-                changed, operands = steps, {"scale": _number(f"{made.name}_scale", count)}
+                changed, operands = steps, {"scale": number(f"{made.name}_scale", count)}
             self.nodes.append(replace(changed, operands={**changed.operands, **operands}, outputs=(made,),
                                       name=made.name))
             self.whole[id(x), count] = made
@@ -219,13 +218,9 @@ def _counted(user: Node, given: Counted) -> Node:
     """A nearest_steps of what counts its steps already."""
     rest = {name: user[name] for name in user.operands if name not in ("x", "units")}
     if given.whole:
-        rest |= {name: _number(name, stated_of(user, name) + sign * given.whole)
+        rest |= {name: number(name, stated_of(user, name) + sign * given.whole)
                  for name, sign in (("low", -1), ("high", -1), ("zero", 1))}
     return replace(user, operands={**rest, **given.operands})
-
-
-def _number(name: str, number: float) -> Value:
-    return Value(name, TensorType("fp32", ()), np.array(number, np.float32))
 
 
 def _integers(name: str, data: int | list[int]) -> Value:

@@ -72,6 +72,11 @@ class Steps:
             and two_factors(self.units) is not None
 
 
+def number(name: str, of: float) -> Value:
+    """A number that a nearest_steps states, in fp32."""
+    return Value(name, TensorType("fp32", ()), np.array(of, np.float32))
+
+
 def keeps_steps(node: Node, before: Node) -> bool:
     """Whether a nearest_steps gives back the results of another one as they are."""
     if node.op != NAME or before.op != NAME or "units" not in node.operands or node.get("y") is not None:
@@ -100,8 +105,7 @@ def written_steps(node: Node, names: set[str], producers: Producers) -> tuple[No
     if found is None or not found.holdable or found.x.type != node.output.type:
         return None
     given = {"units": found.units, "low": found.low, "high": found.high, "zero": found.zero, "scale": found.scale}
-    constants = {name: Value(f"{node.output.name}_{name}", TensorType("fp32", ()), np.array(number, np.float32))
-                 for name, number in given.items()}
+    constants = {name: number(f"{node.output.name}_{name}", each) for name, each in given.items()}
     return (replace(node, op=NAME, operands={"x": found.x, **constants}),)
 
 

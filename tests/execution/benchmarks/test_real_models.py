@@ -3,7 +3,6 @@ ones; the benchmark runs them all."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,25 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.benchmark_modules import benchmark_modules
 
 import openane as ane
 from openane.ops.build import GraphBuilder
-
-ROOM = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[SimpleNamespace]:
     """The benchmark and the networks it builds."""
-    sys.path.insert(0, str(ROOM))
-    try:
-        import models
-        from networks import topologies, transformers
-    finally:
-        sys.path.remove(str(ROOM))
-    yield SimpleNamespace(models=models, topologies=topologies, transformers=transformers)
-    for name in [name for name in sys.modules if name == "models" or name.partition(".")[0] == "networks"]:
-        del sys.modules[name]
+    names = "models", "networks.topologies", "networks.transformers"
+    with benchmark_modules(*names) as (models, topologies, transformers):
+        yield SimpleNamespace(models=models, topologies=topologies, transformers=transformers)
 
 
 @pytest.fixture

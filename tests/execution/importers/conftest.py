@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
-
-ROOM = Path(__file__).parents[3] / "benchmarks"
+from support.benchmark_modules import benchmark_modules
 
 
 @pytest.fixture(scope="module")
-def libraries() -> Iterator[Any]:
+def libraries() -> Iterator[ModuleType]:
     """What builds the models of the benchmark's lists."""
-    sys.path.insert(0, str(ROOM))
-    try:
-        from zoo_models import libraries
-    finally:
-        sys.path.remove(str(ROOM))
-    yield libraries
-    for name in [name for name in sys.modules if name.partition(".")[0] == "zoo_models"]:
-        del sys.modules[name]
+    with benchmark_modules("zoo_models.libraries") as [found]:
+        yield found
