@@ -32,6 +32,8 @@ ENOUGH = -32, 28
 """Exponents beyond which the share that is taken of a number changes no more."""
 SCALES = 14
 """Up to 2^14, and from 2^-14 on, scales are fp16 numbers with all their digits."""
+ROOM = 8
+"""By how many powers of two what is added to 1 in a sigmoid is smaller: exp(16.6) fits then."""
 SATURATED = 6.0
 """Beyond it the derivative of every gelu is 0 or 1 in fp16, and polynomials of it stay far below 65504."""
 
@@ -94,6 +96,16 @@ def _odd_share(mode: str) -> Table:
 def _close_sigmoid(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
     """The odd part, and one half."""
     stages.planar(stages.table(x, _odd_share(SIGMOID)), target=target, bias=0.5)
+
+
+def _small_sigmoid(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    """1 / (1 + e), e = exp(-x): two tables that work on the mantissa. e is held over 2^ROOM, so that it is finite down
+    to the smallest result fp16 has."""
+    powers, inverse = tables.exp2(), tables.inverse()
+    powers = replace(powers, low_clip=powers.low_clip + ROOM, high_clip=powers.high_clip + ROOM,
+                     knots=tuple(knot / 2 ** ROOM for knot in powers.knots))
+    inverse = replace(inverse, knots=tuple(knot / 2 ** ROOM for knot in inverse.knots))
+    stages.table(stages.table(x, powers, scale=-LOG2E), inverse, bias=2.0 ** -ROOM, target=target)
 
 
 def _close_product(stages: Stages, target: Tensor, x: Tensor, mode: str, exponent: int = 0) -> None:
@@ -245,7 +257,7 @@ OPS = tuple(map(unary_op, (
     Unary("scaled_tanh", _scaled_tanh, Bound(3e-3), parameters=(ALPHA, BETA), slope=_scaled_tanh_slope,
           stage=lambda s: by_table(_scaled_tanh_table(float(s["alpha"]), float(s["beta"])))),
     Unary("sigmoid", special.sigmoid, Bound(4e-3), stage=lambda s: by_table(sigmoid_table()),
-          closer=_close_sigmoid, fitted=lambda s: by_table(_fitted_sigmoid()),
+          closer=_close_sigmoid, small=_small_sigmoid, fitted=lambda s: by_table(_fitted_sigmoid()),
           evidence=OperationEvidence.APPLE, slope=lambda t, x, y, s: t.times(y, t.line(y, -1.0, 1.0))),
     Unary("silu", silu, Bound(1.3e-2), stage=lambda s: by_table(_silu_table()), slope=_silu_slope,
           closer=_close_silu, held=_close_silu, evidence=OperationEvidence.APPLE),  # with other knots

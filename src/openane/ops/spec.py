@@ -84,9 +84,11 @@ class Unary:
     composition of less error than its table, for graphs that ask for it (accuracy.FUNCTIONS), and `fitted` a stage of
     less error, where no composition is wanted. `held`, of functions that are x times a share between 0 and 1, is
     the composition on (stages, target, x, settings, exponent) for x and a result that are held times 2^exponent: the
-    operation has that as a parameter `exponent`, which is none of MIL's. `bound` says how far that is from the
-    function. `slope` builds the derivative from (terms, x, result, settings), see slopes.Terms; None: constant between
-    its steps, so that gradients end there. `check` raises GraphError for settings that do not fit each other."""
+    operation has that as a parameter `exponent`, which is none of MIL's. `small` is a composition whose error is a
+    share of the result, however small that is, for nodes with the parameter `small_results`, none of MIL's either.
+    `bound` says how far that is from the function. `slope` builds the derivative from (terms, x, result, settings), see
+    slopes.Terms; None: constant between its steps, so that gradients end there. `check` raises GraphError for settings
+    that do not fit each other."""
 
     name: str
     function: Callable[..., np.ndarray]
@@ -97,6 +99,7 @@ class Unary:
     closer: Callable[[Any, Any, Any, Settings], None] | None = None
     fitted: Callable[[Settings], Stage | None] | None = None
     held: Callable[[Any, Any, Any, Settings, int], None] | None = None
+    small: Callable[[Any, Any, Any, Settings], None] | None = None
     slope: Callable[[Any, Value, Value, Settings], Value | float] | None = None
     check: Callable[[Settings], None] | None = None
     single: Callable[..., np.ndarray] | None = None

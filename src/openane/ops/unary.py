@@ -37,6 +37,8 @@ EXPONENTS = (-126, 126)
 """Powers of two that fp32, in which references compute, has numbers for."""
 HELD = "exponent"
 """By which power of two x and the result are held: 2^exponent * function(x / 2^exponent)."""
+SMALL = "small_results"
+"""Whether results much smaller than the largest there is are to keep their digits."""
 
 
 def unary_op(unary: Unary) -> Op:
@@ -86,13 +88,20 @@ def _arguments(unary: Unary, operands: Mapping[str, Operand]) -> Arguments:
 
 def _parameters(unary: Unary) -> tuple[Parameter, ...]:
     held = (Parameter(HELD, const=True, default=None, kind="int32"),) if unary.held is not None else ()
-    return (Parameter("x"), *unary.parameters, *held)
+    small = (Parameter(SMALL, const=True, default=None, kind="bool"),) if unary.small is not None else ()
+    return (Parameter("x"), *unary.parameters, *held, *small)
 
 
 def exponent_of(node: Node) -> int:
     """By which power of two x and the result of a function are held; 0 for most."""
     stated = node.get(HELD)
     return 0 if stated is None else int(stated.array())
+
+
+def keeps_small(node: Node) -> bool:
+    """Whether small results of a function keep their digits."""
+    stated = node.get(SMALL)
+    return stated is not None and bool(stated.array())
 
 
 def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
@@ -103,7 +112,7 @@ def settings(unary: Unary, operands: Mapping[str, Operand]) -> Settings:
 
 
 def _reference(*, unary: Unary, x: np.ndarray, exponent: np.ndarray | None = None,
-               **settings: Any) -> tuple[np.ndarray, ...]:
+               small_results: np.ndarray | None = None, **settings: Any) -> tuple[np.ndarray, ...]:
     if exponent is not None:
         made, = _reference(unary=unary, x=np.ldexp(x, -int(exponent)), **settings)
         return (np.ldexp(made, int(exponent)),)
@@ -116,7 +125,7 @@ def _reference(*, unary: Unary, x: np.ndarray, exponent: np.ndarray | None = Non
 
 def _post(node: Node, lowering: Lowering, *, unary: Unary) -> Stage | None:
     """The function as a post stage, or None."""
-    composed = _closely(lowering, unary) or exponent_of(node)
+    composed = _closely(lowering, unary) or exponent_of(node) or keeps_small(node)
     return None if composed else stage(lowering, unary, settings(unary, node.operands))
 
 
@@ -141,7 +150,7 @@ def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
         assert unary.held is not None, f"{unary.name} has no exponent"
         unary.held(Stages(lowering, target.shape), target, source, settings(unary, node.operands), exponent_of(node))
         return
-    compose = unary.closer if _closely(lowering, unary) else unary.compose
+    compose = unary.small if keeps_small(node) else unary.closer if _closely(lowering, unary) else unary.compose
     assert compose is not None, f"{unary.name} is a post stage or composed"
     compose(Stages(lowering, target.shape), target, source, settings(unary, node.operands))
 

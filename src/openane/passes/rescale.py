@@ -32,6 +32,7 @@ from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.rescaling import Rescaling
 from openane.passes.sink_reshapes import sink_reshapes
+from openane.passes.small_results import keep_small_results
 
 READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scales,
          partial(fold_affine, digits=True), remove_dead_code)
@@ -54,9 +55,10 @@ class Rescaled:
 
 
 def rescale(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Rescaled:
-    """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it; itself
-    where nothing does. States, zeros where samples do not say what they hold, are as they were; one that is read and
-    never written leaves the graph as it is. GraphError when samples do not fit the inputs."""
+    """The graph with what leaves the engine's range on any of `samples` (arrays by input name) moved into it, and with
+    functions marked whose small results count; itself where nothing does. States, zeros where samples do not say what
+    they hold, are as they were; one that is read and never written leaves the graph as it is. GraphError when samples
+    do not fit the inputs."""
     plain = without_states(graph)
     if not plain.states:
         return _rescaled(graph, samples)
@@ -81,10 +83,12 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
     for rewrite in READY:
         ready = rewrite(ready)
     ready, channels = even_channels(ready, samples)
-    said, ranges = said_of(ready), measured(ready, samples)
+    ranges, plain = measured(ready, samples), ready
+    ready = keep_small_results(ready, ranges)
+    said = said_of(ready)
     wanted = chosen(ready, said, ranges)
     if not (wanted.values or wanted.sums):
-        return Rescaled(ready if channels else graph, {}, channels=channels)
+        return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)
     work = Rescaling(ready, said, wanted, ranges)
     return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)), channels,
                     raises_products(ready, said, wanted))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,44 @@ def test_tanh_keeps_digits_of_small_numbers() -> None:
         assert found < 5e-4
         assert len(model.programs[0].tasks) == 3
         assert error(graph, inputs, "fast")[0] > 1.5 * found
+
+
+def scores(kind: str) -> tuple[Graph, Inputs, np.ndarray]:
+    """Sigmoids of numbers from -16 to -1, as the model's scores, concatenated and moved, or read by a product; or of
+    numbers near 0, for a product."""
+    low, high = (-0.5, 0.5) if kind == "gates" else (-16, -1)
+    numbers = np.linspace(low, high, 4096).astype(np.float16).reshape(1, 4, 32, 32)
+    builder = GraphBuilder("scores", {FUNCTIONS: CLOSE})
+    x = builder.input("x", "fp16", numbers.shape)
+    y = builder.single("sigmoid", x=x)
+    if kind == "moved":
+        y = builder.single("transpose", x=builder.single("concat", values=(y, y), axis=1), perm=[0, 2, 3, 1])
+    inputs = {"x": numbers}
+    if kind in ("small", "gates"):
+        y = builder.single("mul", x=y, y=builder.input("gated", "fp16", numbers.shape))
+        inputs["gated"] = np.full_like(numbers, 3)
+    wide = numbers.astype(np.float64)
+    wanted = 1 / (1 + np.exp(-wide))
+    if kind == "moved":
+        wanted = np.concatenate([wanted, wanted], axis=1).transpose(0, 2, 3, 1)
+    return builder.finish({"y": y}), inputs, wanted * (3 if "gated" in inputs else 1)
+
+
+@pytest.mark.parametrize("kind", ["outputs", "moved", "small"])
+def test_small_sigmoids_keep_their_digits(kind: str, tmp_path: Path) -> None:
+    graph, inputs, wanted = scores(kind)
+    model, plain = compile(graph, samples=inputs, cache=False), compile(graph, precision="as-is", cache=False)
+    found, other = (run(each, inputs)[graph.outputs[0].name] for each in (model, plain))
+    normal = np.abs(wanted) > 2.0 ** -14
+    errors = [np.abs(each[normal] - wanted[normal]) / np.abs(wanted[normal]) for each in (found, other)]
+    assert errors[0].max() < 0.005 < 0.9 < errors[1].max()
+    assert np.abs(found - wanted)[~normal].max() < 1e-6
+    assert len(model.programs[0].tasks) == len(plain.programs[0].tasks)
+    model.save(tmp_path / "scores.ane")
+    kept = Model.load(tmp_path / "scores.ane")
+    assert np.array_equal(run(kept, inputs)[graph.outputs[0].name], found)
+
+
+def test_gates_near_a_half_keep_their_table() -> None:
+    graph, inputs, _ = scores("gates")
+    assert rescale(graph, [inputs]).graph is graph
