@@ -11,7 +11,7 @@ from openane.checking import reasons
 from openane.checking.beside import Link, Seen
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import constants, dropped, keeps_numbers, offset, sums, tabled
+from openane.checking.operands import constants, dropped, keeps_numbers, offset, single, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Node, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
@@ -46,6 +46,7 @@ class Cause(StrEnum):
     SMALL = "stored with few digits"
     TABLE = "error of a table"
     CANCELLATION = "cancellation"
+    STEEP = "steep function"
     OFFSET = "detail lost beside an offset"
     ADDED = "error of the operation"
 
@@ -72,6 +73,8 @@ LARGE = (Cause.SUM, Cause.STORED)
 """Causes that numbers are too large for."""
 SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
+INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.OFFSET, Cause.ROUNDED)
+"""Causes that are an operation's own, though the error is in what it reads."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
 STEPS = 24
@@ -125,7 +128,7 @@ class Judge:
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
               infinite: int = 0) -> NumericFault:
         severity = min(1.0, severity) if np.isfinite(severity) else 1.0
-        inherited = 0.0 if cause in (Cause.CANCELLATION, Cause.OFFSET, Cause.ROUNDED) else min(1.0, seen.inherited)
+        inherited = 0.0 if cause in INHERITING else min(1.0, seen.inherited)
         grown, times = self._grown(node, cause in LARGE) if cause in SCALES else (None, 1.0)
         origin = "" if grown is None else self._names.of(grown)
         if origin and origin != self._names.of(node):
@@ -234,7 +237,8 @@ class Judge:
         return self._made(seen, seen.node, Cause.ADDED, reasons.added(seen.node, added), added)
 
     def _cancelled(self, seen: Seen, inherited: float) -> NumericFault:
-        """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for."""
+        """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for, or it
+        is a function that is steep there."""
         link = next(link for link in seen.chain if link.inherited >= inherited / 2)
         hidden = self._hidden(link, inherited)
         felt = short(self._names.of(link.node))
@@ -243,6 +247,9 @@ class Judge:
             return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
         sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
         before = [self._names.maker(value) for value in link.node.values() if not value.constant]
+        if single(link.node):
+            return self._made(seen, link.node, Cause.STEEP, reasons.steep(
+                link.node, max(sizes, default=0.0), seen.before, inherited, *map(short, before[:1])), inherited)
         return self._made(seen, link.node, Cause.CANCELLATION,
                           reasons.cancelled(max(sizes, default=0.0), usual(seen.wide), seen.before, inherited,
                                             [short(each) for each in dict.fromkeys(before)]), inherited)

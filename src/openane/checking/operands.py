@@ -23,6 +23,12 @@ def sums(node: Node) -> bool:
     return op is not None and op.sums_products
 
 
+def single(node: Node) -> bool:
+    """Whether it is a function of one tensor, element by element."""
+    op = all_ops().get(node.op)
+    return op is not None and op.unary is not None
+
+
 def tabled(node: Node) -> bool:
     """Whether it is a function that the engine computes by a table."""
     op = all_ops().get(node.op)

@@ -22,6 +22,8 @@ HELP = {
              "is close",
     "CANCELLATION": "compute the difference from smaller numbers: take a constant or the mean away before, or write "
                     "the expression without the difference",
+    "STEEP": "an error that its input has cannot be taken back: see which operations before it add most, or keep its "
+             "input smaller",
     "OFFSET": "leave the constant out where it is taken away again, or add it behind",
     "ADDED": "run ane run --check --arithmetic exact --json for the tasks of this operation",
 }
@@ -111,6 +113,12 @@ def cancelled(before: float, after: float, error: float, made: float, inputs: Se
     source = " and ".join(inputs[:2]) or "its inputs"
     return (f"numbers near {before:.3g} become numbers near {after:.3g}, so that what rounding to fp16 took from its "
             f"inputs (from {source}; {error:.2%} of them) is {made:.0%} of the result: they cancel")
+
+
+def steep(node: Node, size: float, error: float, made: float, source: str = "its input") -> str:
+    """Digits that a function of one tensor takes away, an exponential of large numbers say."""
+    return (f"{node.op} is steep for numbers near {size:.3g}: what rounding to fp16 took from them (from {source}; "
+            f"{error:.2%} of them) is {made:.0%} of the result")
 
 
 def offset(size: float, detail: float, felt: str) -> str:

@@ -37,16 +37,26 @@ def verdict(checked: Checked) -> str:
     wrong = [output for output in checked.outputs if not output.right]
     cause = checked.cause
     if not wrong:
-        worst = max((output.error for output in checked.outputs), default=0.0)
-        text = f"Right: every output is within {worst:.2%} of fp32."
-        return text if cause is None else (f"{text} But {short(cause.operation)} {_damage(cause)}, which these outputs "
-                                           "hardly show; others may.")
+        return _right(checked)
     said = ", ".join(f"{output.name} ({_error(output.error, output.infinite)})" for output in wrong[:4])
     blame = "No operation that the engine computes adds an error." if cause is None else \
         f"The first cause is {short(cause.operation)}: it {_damage(cause)}." if cause.severity >= NOTABLE else \
         f"Many small errors add up; they grow most at {short(cause.operation)}."
     count = f"{len(wrong)} of {plural(len(checked.outputs), 'output')}"
     return f"Wrong: {count} {'differs' if len(wrong) == 1 else 'differ'} from fp32: {said}. {blame}"
+
+
+def _right(checked: Checked) -> str:
+    worst = max((output.error for output in checked.outputs if output.error <= CLOSE), default=0.0)
+    small = [output for output in checked.outputs if output.error > CLOSE]
+    if small:
+        most = "" if len(small) == len(checked.outputs) else f"within {worst:.2%} of fp32, or "
+        names = ", ".join(f"{output.name} ({_error(output.error, 0)})" for output in small[:4])
+        return f"Right: every output is {most}as close to fp32 as fp16 holds numbers that are so small: {names}."
+    text = f"Right: every output is within {worst:.2%} of fp32."
+    cause = checked.cause
+    return text if cause is None else (f"{text} But {short(cause.operation)} {_damage(cause)}, which these outputs "
+                                       "hardly show; others may.")
 
 
 def _damage(found: NumericFault) -> str:

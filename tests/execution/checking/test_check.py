@@ -102,6 +102,32 @@ def test_a_mean_of_squares_less_the_square_of_the_mean() -> None:
     assert "square" in found.cause.sentence
 
 
+def test_a_steep_function_is_no_cancellation() -> None:
+    """An exponential of numbers near -9 that err by 0.2 %: their products were near 0.002."""
+    b, rng = GraphBuilder(), np.random.default_rng(0)
+    x = b.input("x", "fp16", (16, 1))
+    small = b.single("linear", x=x, weight=rng.uniform(0.0018, 0.0022, (64, 1)).astype(np.float16), name="small")
+    graph = b.finish({"y": b.single("exp", x=b.single("mul", x=small, y=np.float16(-4500), name="large"),
+                                    name="asked"), "small": small})
+    found = ane.check(graph, {"x": rng.uniform(0.9, 1.1, (16, 1)).astype(np.float16)}, precision="as-is")
+    assert not found.right
+    assert found.cause is not None
+    assert found.cause.cause is Cause.STEEP
+    assert "exp is steep for numbers near" in found.cause.sentence
+
+
+@pytest.mark.parametrize(("shift", "right"), [(-17.0, True), (-13.0, True)])
+def test_scores_that_fp16_hardly_holds_are_as_right_as_they_can_be(shift: float, right: bool) -> None:
+    b = GraphBuilder(metadata={"functions": "close"})
+    x = b.input("x", "fp16", (4, 64))
+    sample = np.random.default_rng(1).uniform(-1, 1, (4, 64)).astype(np.float16) + np.float16(shift)
+    found = ane.check(b.finish({"y": b.single("sigmoid", x=x, name="asked")}), {"x": sample})
+    assert found.right is right
+    assert (found.outputs[0].error > 0.01) is (shift < -14)
+    assert ("as fp16 holds numbers that are so small" in next(iter(document(found)["verdict"].splitlines()))) is \
+        (shift < -14)
+
+
 def test_what_precision_safe_mends_is_right() -> None:
     graph = weighted(14).graph
     assert not ane.check(graph, precision="as-is").right
