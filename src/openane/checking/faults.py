@@ -47,6 +47,7 @@ class Cause(StrEnum):
     TABLE = "error of a table"
     CANCELLATION = "cancellation"
     STEEP = "steep function"
+    PART = "small numbers beside larger ones"
     OFFSET = "detail lost beside an offset"
     ADDED = "error of the operation"
 
@@ -73,7 +74,7 @@ LARGE = (Cause.SUM, Cause.STORED)
 """Causes that numbers are too large for."""
 SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
-INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.OFFSET, Cause.ROUNDED)
+INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PART, Cause.OFFSET, Cause.ROUNDED)
 """Causes that are an operation's own, though the error is in what it reads."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
@@ -247,6 +248,9 @@ class Judge:
             return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
         sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
         before = [self._names.maker(value) for value in link.node.values() if not value.constant]
+        if keeps_numbers(link.node):
+            return self._made(seen, link.node, Cause.PART, reasons.part(
+                max(sizes, default=0.0), usual(seen.wide), seen.before, inherited, *map(short, before[:1])), inherited)
         if single(link.node):
             return self._made(seen, link.node, Cause.STEEP, reasons.steep(
                 link.node, max(sizes, default=0.0), seen.before, inherited, *map(short, before[:1])), inherited)

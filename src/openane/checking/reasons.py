@@ -24,6 +24,8 @@ HELP = {
                     "the expression without the difference",
     "STEEP": "an error that its input has cannot be taken back: see which operations before it add most, or keep its "
              "input smaller",
+    "PART": "an error beside large numbers is large beside small ones: make these of their own, or see whether they "
+            "matter",
     "OFFSET": "leave the constant out where it is taken away again, or add it behind",
     "ADDED": "run ane run --check --arithmetic exact --json for the tasks of this operation",
 }
@@ -119,6 +121,12 @@ def steep(node: Node, size: float, error: float, made: float, source: str = "its
     """Digits that a function of one tensor takes away, an exponential of large numbers say."""
     return (f"{node.op} is steep for numbers near {size:.3g}: what rounding to fp16 took from them (from {source}; "
             f"{error:.2%} of them) is {made:.0%} of the result")
+
+
+def part(before: float, after: float, error: float, made: float, source: str = "its input") -> str:
+    """Small numbers that an operation takes out of a tensor of larger ones."""
+    return (f"it takes numbers near {after:.3g} out of a tensor whose numbers are near {before:.3g} (from {source}): "
+            f"the error of all of these is {error:.2%}, and of the ones it takes {made:.0%}")
 
 
 def offset(size: float, detail: float, felt: str) -> str:

@@ -116,6 +116,20 @@ def test_a_steep_function_is_no_cancellation() -> None:
     assert "exp is steep for numbers near" in found.cause.sentence
 
 
+def test_small_numbers_taken_out_of_larger_ones_are_no_cancellation() -> None:
+    """A row of a sigmoid near 0.001, whose table errs as much as beside the row near 1."""
+    b = GraphBuilder()
+    x = b.input("x", "fp16", (2, 64))
+    made = b.single("tanh", x=b.single("sigmoid", x=x, name="made"), name="kept")
+    y = b.single("slice_by_index", x=made, begin=np.int32([1, 0]), end=np.int32([2, 64]), name="asked")
+    graph = b.finish({"y": b.single("mul", x=y, y=np.float16(64))})
+    sample = np.stack([np.linspace(1, 3, 64), np.linspace(-7.5, -6.5, 64)]).astype(np.float16)
+    found = ane.check(graph, {"x": sample}, precision="as-is")
+    assert found.cause is not None
+    assert found.cause.cause is Cause.PART
+    assert "takes numbers near" in found.cause.sentence
+
+
 @pytest.mark.parametrize(("shift", "right"), [(-17.0, True), (-13.0, True)])
 def test_scores_that_fp16_hardly_holds_are_as_right_as_they_can_be(shift: float, right: bool) -> None:
     b = GraphBuilder(metadata={"functions": "close"})

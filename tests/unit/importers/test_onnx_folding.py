@@ -78,3 +78,17 @@ def test_shapes_computed_by_any_operator_are_known() -> None:
     node, = _imported(nodes, known, (300 * 7, 300 * 7)).nodes
     assert node.op == "reshape"
     assert node.outputs[0].shape == (300, 7, 300, 7)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_the_order_of_known_whole_numbers_is_known(largest: int) -> None:
+    """As lengths of sequences are sorted, by a TopK of integers beyond 2048; equal ones keep their order."""
+    numbers = np.array([4000, 4001, 4000, 3, 4001])
+    nodes = [helper.make_node("TopK", ["n", "k"], ["sorted", "places"], largest=largest),
+             helper.make_node("Add", ["sorted", "places"], ["both"]),
+             helper.make_node("Cast", ["both"], ["real"], to=1), helper.make_node("Add", ["x", "real"], ["y"])]
+    node, = _imported(nodes, {"n": numbers, "k": np.array([4])}, (4,)).nodes
+    wanted = [4001 + 1, 4001 + 4, 4000 + 0, 4000 + 2] if largest else [3 + 3, 4000 + 0, 4000 + 2, 4001 + 1]
+    made = node["y"]
+    assert isinstance(made, RoundedConstant)
+    np.testing.assert_array_equal(made.digits(), wanted)

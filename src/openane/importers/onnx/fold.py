@@ -15,6 +15,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
+from openane.importers.onnx.fold_order import top_k
 from openane.importers.onnx.step import OnnxStep, axes_of
 
 MAXIMUM_ELEMENTS = 1 << 27
@@ -297,6 +298,8 @@ def try_fold(step: OnnxStep) -> np.ndarray | tuple[np.ndarray, ...] | None:
     if any(isinstance(operand, Value) for operand in step.inputs):
         return None
     with np.errstate(all="ignore"):
+        if step.op == "TopK":
+            return top_k(step)
         if step.op in FOLDS:
             return FOLDS[step.op](step)
         return _by_reference(step) if step.op in REFERENCE_FOLDS and step.has(0) else None
