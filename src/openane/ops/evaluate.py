@@ -46,7 +46,7 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
     """As `evaluate`, for several samples node by node: `seen` is told of a node when its results are known for all of
     them. Memory holds what is still to be read, of every sample."""
     several = [_inputs(graph, inputs) for inputs in samples]
-    last = _last_uses(graph)
+    last = last_uses(graph)
     spent = Spent(graph, last) if spend else None
     for position, node in enumerate(graph.nodes):
         wide = widened(node) if len(several) > 1 else node
@@ -58,7 +58,7 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
         for results in several:
             if spent is not None:
                 spent.keep(done, results)
-            _forget(results, done)
+            forget(results, done)
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
 
 
@@ -66,7 +66,7 @@ def evaluate_beside(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], c
     """Evaluates a graph for several samples as it is and, node by node beside it, with every node as `changed` makes
     it. Memory holds what is still to be read, of every sample, twice where it differs."""
     pairs: list[Pair] = [(given, dict(given)) for given in (_inputs(graph, inputs) for inputs in samples)]
-    last = _last_uses(graph)
+    last = last_uses(graph)
     for position, node in enumerate(graph.nodes):
         wide = widened(node)
         for plain, _ in pairs:
@@ -76,7 +76,7 @@ def evaluate_beside(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], c
         done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
         for pair in pairs:
             for results in pair:
-                _forget(results, done)
+                forget(results, done)
 
 
 def _evaluate_other(node: Node, made: Node, pairs: Sequence[Pair]) -> None:
@@ -104,7 +104,8 @@ def _inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[int, np.ndar
     return found
 
 
-def _forget(results: dict[int, np.ndarray], done: Collection[int]) -> None:
+def forget(results: dict[int, np.ndarray], done: Collection[int]) -> None:
+    """Gives up the results of these ids."""
     for key in done:
         results.pop(key, None)
 
@@ -144,7 +145,7 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray
         raise GraphError(f"{node.label}: an index lies outside of what it counts: {error}") from None
 
 
-def _last_uses(graph: Graph) -> dict[int, int]:
+def last_uses(graph: Graph) -> dict[int, int]:
     """Position of the last node that reads or makes each value; outputs of the graph are not listed."""
     table = {id(value): i for i, node in enumerate(graph.nodes) for value in (*node.outputs, *node.values())}
     for value in graph.outputs:

@@ -213,6 +213,12 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
     return inner
 
 
+def strays(node: Node, said: Said, seen: Range) -> bool:
+    """Whether the sums of a node with constant weights, of that range, are too large or lose digits."""
+    return said.exponents[id(node)].relation is Relation.LINEAR and \
+        (seen.largest > LIMIT or seen.usual < least(said.products[id(node)]))
+
+
 def _counts_steps(users: Sequence[Node]) -> bool:
     """Whether what reads a sum rounds it to whole steps, which the sum is counted in then (ops.whole_sums)."""
     return bool(users) and all(get_op(node.op).rounds for node in users)

@@ -25,6 +25,7 @@ from openane.passes.exponent_groups import said_of
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
+from openane.passes.glance import glanced
 from openane.passes.hoist_scales import hoist_scales
 from openane.passes.logarithm_channels import even_channels
 from openane.passes.ranges import measured
@@ -83,9 +84,10 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
     for rewrite in READY:
         ready = rewrite(ready)
     ready, channels = even_channels(ready, samples)
-    ranges, plain = measured(ready, samples), ready
-    ready = keep_small_results(ready, ranges)
     said = said_of(ready)
+    ranges, plain = glanced(ready, said, samples) or measured(ready, samples), ready
+    ready = keep_small_results(ready, ranges)
+    said = said if ready is plain else said_of(ready)
     wanted = chosen(ready, said, ranges)
     if not (wanted.values or wanted.sums):
         return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)

@@ -1,0 +1,269 @@
+"""Runs graphs for a part of the positions of their images and rows, so that what range their numbers have is seen in a
+fraction of the time.
+
+An input of convolutions is cut to its first positions. What an operation does at each position alone, or from those
+around it, it does to the part; where sums run along positions each stands for those that were left out; and what asks
+for all of them is given them, the part repeated. The results are another input's, so to speak: of the same kind, and as
+large, but not those of the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from openane.graph import Graph, Node, Value, substituted
+from openane.ops import get_op
+from openane.ops.evaluate import evaluate_node, forget, last_uses
+from openane.rounding import round_up
+
+LEAST, MULTIPLE = 128, 16
+"""Positions of a dimension from which on it is cut; what is left of it is a multiple of so many, which strides
+divide."""
+SHARE = 4
+"""All positions are about so many times those that are left."""
+
+Arrays = Mapping[int, np.ndarray]
+"""Of a part, by id of the value."""
+Results = tuple[np.ndarray, ...]
+Seen = Callable[[Node, Arrays], bool]
+"""Told of a node when its results are known; False ends the evaluation."""
+
+
+def cut(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
+    """The inputs with those that nothing but convolutions read cut to a part of their positions; None where nothing is
+    to be cut."""
+    users, found = graph.users(), dict(inputs)
+    for value in graph.inputs:
+        readers = users.get(id(value), ())
+        if readers and value.name in found and all(_convolves(node, value) for node in readers):
+            array = np.asarray(found[value.name])
+            found[value.name] = np.ascontiguousarray(array[_first(array.shape)])
+    same = all(found[name].shape == np.shape(array) for name, array in inputs.items())
+    return None if same else found
+
+
+def _convolves(node: Node, value: Value) -> bool:
+    weight = node.get("weight")
+    return node.op == "conv" and node["x"] is value and weight is not None and weight.constant
+
+
+def _first(shape: Sequence[int]) -> tuple[slice, ...]:
+    """The first positions of an input [N, C, *spatial] of a convolution."""
+    share = SHARE ** (1 / max(1, len(shape) - 2))
+    left = (round_up(int(extent / share), MULTIPLE) if extent >= LEAST else extent for extent in shape[2:])
+    return (slice(None), slice(None), *map(slice, left))
+
+
+def evaluate_in_part(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen) -> bool:
+    """Evaluates a graph for inputs that were cut, in float32; False where `seen` ended that."""
+    results = {id(value): np.asarray(inputs[value.name]) for value in graph.inputs}
+    results = {number: array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
+               for number, array in results.items()}
+    last = last_uses(graph)
+    for position, node in enumerate(graph.nodes):
+        results.update(zip(map(id, node.outputs), _in_part(node, results), strict=True))
+        if not seen(node, results):
+            return False
+        forget(results, {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position})
+    return True
+
+
+def _in_part(node: Node, arrays: Arrays) -> Results:
+    """What a node makes of parts of what it reads, or of the whole, repeated, where it needs that."""
+    partly = {id(value): value for value in node.values() if not value.constant and _cut_of(value, arrays)}
+    if not partly:
+        return evaluate_node(node, arrays)
+    op = get_op(node.op)
+    rule = _elementwise if op.unary is not None or op.arithmetic is not None else _RULES.get(node.op)
+    found = None if rule is None else rule(node, arrays)
+    if found is not None:
+        return found
+    whole = {number: _whole(arrays[number], value.shape) for number, value in partly.items()}
+    return evaluate_node(node, {**arrays, **whole})
+
+
+def _cut_of(value: Value, arrays: Arrays) -> list[int]:
+    """The dimensions of a value of which there is a part."""
+    if value.constant:
+        return []
+    return [d for d, (part, whole) in enumerate(zip(arrays[id(value)].shape, value.shape, strict=True))
+            if part != whole]
+
+
+def _held(value: Value, arrays: Arrays) -> np.ndarray:
+    return value.array() if value.constant else arrays[id(value)]
+
+
+def _whole(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    """A part, repeated, in the shape of the whole."""
+    for d, extent in enumerate(shape):
+        if array.shape[d] != extent:
+            array = array.take(np.arange(extent) % array.shape[d], axis=d)
+    return array
+
+
+def _as_it_is(node: Node, arrays: Arrays) -> Results:
+    return evaluate_node(node, arrays)
+
+
+def _elementwise(node: Node, arrays: Arrays) -> Results:
+    """Of operands that are broadcast to each other, all of them cut alike."""
+    return _alike(node, arrays, None)
+
+
+def _concat(node: Node, arrays: Arrays) -> Results:
+    return _alike(node, arrays, int(node["axis"].array()) % node.output.type.rank)
+
+
+def _alike(node: Node, arrays: Arrays, but: int | None) -> Results:
+    """The results of operands that are cut to the shortest part of each dimension, but one."""
+    rank = node.output.type.rank
+    tensors = [value for value in node.values() if value.type.rank and not isinstance(value.data, str)]
+    left = _shortest(tensors, rank, arrays)
+    found, constants = dict(arrays), dict[int, Value]()
+    for value in tensors:
+        array, before = _held(value, arrays), rank - value.type.rank
+        short = {own - before: extent for own, extent in left.items() if own != but and own >= before
+                 and array.shape[own - before] > max(1, extent)}
+        if not short:
+            continue
+        places = tuple(slice(short.get(d)) for d in range(array.ndim))
+        if value.constant:
+            constants[id(value)] = replace(value, data=array[places])
+        else:
+            found[id(value)] = array[places]
+    return evaluate_node(substituted(node, constants), found)
+
+
+def _shortest(tensors: Sequence[Value], rank: int, arrays: Arrays) -> dict[int, int]:
+    """How much is left of the dimensions, of `rank`, of which there is a part."""
+    left: dict[int, int] = {}
+    for value in tensors:
+        for d in _cut_of(value, arrays):
+            own = d + rank - value.type.rank
+            left[own] = min(arrays[id(value)].shape[d], left.get(own, value.shape[d]))
+    return left
+
+
+def _window(node: Node, arrays: Arrays) -> Results | None:
+    """Convolutions and pools, where positions are cut to no fewer than a window has."""
+    x, weight, kernel = node["x"], node.get("weight"), node.get("kernel_sizes")
+    if weight is not None and not weight.constant:
+        return None
+    assert weight is not None or kernel is not None, "what has windows says how large"
+    extents = weight.shape[2:] if weight is not None else kernel.array().tolist() if kernel is not None else ()
+    dilations = node.get("dilations")
+    apart = [1] * len(extents) if dilations is None else dilations.array().tolist()
+    parts = _cut_of(x, arrays)
+    reach = [step * (extent - 1) + 1 for step, extent in zip(apart, extents, strict=True)]
+    short = any(d < 2 or arrays[id(x)].shape[d] < reach[d - 2] for d in parts)
+    return None if short else evaluate_node(node, arrays)
+
+
+def _channels(node: Node, arrays: Arrays) -> Results | None:
+    """What is done to the channels of each position."""
+    return None if 1 in _cut_of(node["x"], arrays) else evaluate_node(node, arrays)
+
+
+def _linear(node: Node, arrays: Arrays) -> Results | None:
+    x = node["x"]
+    return None if x.type.rank - 1 in _cut_of(x, arrays) else evaluate_node(node, arrays)
+
+
+def _layer_norm(node: Node, arrays: Arrays) -> Results | None:
+    x, axes = node["x"], node.get("axes")
+    along = range(x.type.rank) if axes is None else [axis % x.type.rank for axis in axes.array().ravel().tolist()]
+    return None if set(along).intersection(_cut_of(x, arrays)) else evaluate_node(node, arrays)
+
+
+def _softmax(node: Node, arrays: Arrays) -> Results:
+    """Each number stands for those that were left out, which have their share."""
+    x = node["x"]
+    axis = int(node["axis"].array()) % x.type.rank if node.get("axis") is not None else x.type.rank - 1
+    result, = evaluate_node(node, arrays)
+    return (_times(result, arrays[id(x)].shape[axis] / x.shape[axis]),)
+
+
+def _matmul(node: Node, arrays: Arrays) -> Results | None:
+    """Where sums run along a part, of both operands, each product stands for those that were left out."""
+    sides = (node["x"], "transpose_x", -1), (node["y"], "transpose_y", -2)
+    if any(value.type.rank < 2 for value, _, _ in sides):
+        return None
+    lengths = []
+    for value, name, axis in sides:
+        turned = node.get(name)
+        along = axis if turned is None or not turned.array() else -3 - axis
+        lengths.append((value.shape[along], _held(value, arrays).shape[along]))
+    (whole, part), other = lengths
+    if (whole, part) != other:
+        return None
+    result, = evaluate_node(node, arrays)
+    return (_times(result, whole / part),)
+
+
+def _times(array: np.ndarray, factor: float) -> np.ndarray:
+    return array if factor == 1 else np.multiply(array, np.float32(factor))
+
+
+def _gather(node: Node, arrays: Arrays) -> Results | None:
+    """At known places that are in the part."""
+    x, places, axis = node["x"], node.get("indices"), node.get("axis")
+    along = 0 if axis is None else int(axis.array()) % x.type.rank
+    if along not in _cut_of(x, arrays):
+        return evaluate_node(node, arrays)
+    known = places is not None and isinstance(places.data, np.ndarray) and places.data.size > 0
+    inside = known and places is not None and places.array().min() >= 0 and \
+        places.array().max() < arrays[id(x)].shape[along]
+    return evaluate_node(node, arrays) if inside else None
+
+
+def _reshape(node: Node, arrays: Arrays) -> Results | None:
+    array = arrays[id(node["x"])]
+    shape = _shape_of(node["x"].shape, array.shape, node.output.shape)
+    return None if shape is None else (array.reshape(shape),)
+
+
+def _shape_of(whole: Sequence[int], part: Sequence[int], made: Sequence[int]) -> list[int] | None:
+    """The shape of the part of what `whole` is given the shape `made`: dimensions that were cut stay, or become one;
+    None where others are made of them."""
+    shape: list[int] = []
+    for before, after in _groups(whole, made):
+        extents = [made[d] for d in after]
+        if all(part[d] == whole[d] for d in before):
+            shape += extents
+            continue
+        if any(part[d] == whole[d] > 1 for d in before) or sum(extent > 1 for extent in extents) > 1:
+            return None
+        left = prod(part[d] for d in before)
+        shape += [left if extent > 1 else 1 for extent in extents]
+    return shape
+
+
+def _groups(whole: Sequence[int], made: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """The dimensions before and after a reshape that have the same elements, as few together as can be."""
+    groups, first, second = list[tuple[list[int], list[int]]](), 0, 0
+    while first < len(whole) or second < len(made):
+        before, after = [first][:len(whole) - first], [second][:len(made) - second]
+        while (one := prod(whole[d] for d in before)) != (other := prod(made[d] for d in after)):
+            if one < other:
+                before.append(first + len(before))
+            else:
+                after.append(second + len(after))
+        groups.append((before, after))
+        first, second = first + len(before), second + len(after)
+    return groups
+
+
+_RULES: Mapping[str, Callable[[Node, Arrays], Results | None]] = {
+    **dict.fromkeys(("identity", "cast", "transpose", "reduce_mean"), _as_it_is),
+    **dict.fromkeys(("conv", "avg_pool", "max_pool"), _window),
+    **dict.fromkeys(("batch_norm", "local_response_norm"), _channels),
+    **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
+    "concat": _concat, "linear": _linear, "layer_norm": _layer_norm, "softmax": _softmax, "matmul": _matmul,
+    "gather": _gather,
+}
+"""Of operations that may be computed for a part, by name."""

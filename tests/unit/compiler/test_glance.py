@@ -1,0 +1,56 @@
+"""Ranges that are seen at a part of an image decide where they are far from what matters; elsewhere the whole does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openane.graph import Graph
+from openane.ops.build import GraphBuilder
+from openane.ops.drawn_inputs import drawn
+from openane.passes import rescale
+from openane.passes.exponent_groups import said_of
+from openane.passes.glance import glanced
+
+SIDE, LAYERS, CHANNELS = 128, 3, 16
+
+
+def _network(gain: float) -> Graph:
+    """Convolutions of an image, each making numbers `gain` times as large as those it reads."""
+    rng, builder = np.random.default_rng(1), GraphBuilder()
+    value = builder.input("x", "fp16", (1, 4, SIDE, SIDE))
+    for _ in range(LAYERS):
+        terms = 9 * value.shape[1]
+        weight = rng.standard_normal((CHANNELS, value.shape[1], 3, 3)) * gain * np.sqrt(2 / terms)
+        value = builder.single("relu", x=builder.single("conv", x=value, weight=weight.astype(np.float16),
+                                                        pad_type="same"))
+    return builder.finish([value])
+
+
+def test_what_is_in_range_by_far_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = _network(2.0)
+    wanted = rescale.rescale(graph, [dict(drawn(graph))])
+
+    def never(*_: object) -> None:
+        raise AssertionError("ranges were measured on the whole")
+
+    monkeypatch.setattr(rescale, "measured", never)
+    made = rescale.rescale(graph, [drawn(graph)])
+    assert made == wanted
+    assert made.graph is graph
+
+
+@pytest.mark.parametrize("gain", [2.0 ** -8, 2.0 ** -3, 2.0 ** 6])
+def test_what_is_not_is_held_as_the_whole_asks(gain: float) -> None:
+    graph = _network(gain)
+    made, wanted = (rescale.rescale(graph, [sample]) for sample in (drawn(graph), dict(drawn(graph))))
+    assert (made.exponents, made.sums, made.beyond) == (wanted.exponents, wanted.sums, wanted.beyond)
+    assert wanted.exponents or wanted.sums
+
+
+def test_samples_that_somebody_gives_are_looked_at_whole() -> None:
+    graph = _network(2.0)
+    said = said_of(graph)
+    assert glanced(graph, said, [drawn(graph)]) is not None
+    assert glanced(graph, said, [dict(drawn(graph))]) is None
+    assert glanced(graph, said, [drawn(graph), drawn(graph, seed=1)]) is None
