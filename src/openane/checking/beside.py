@@ -17,9 +17,11 @@ from openane.checking.watched import Kept
 from openane.chips import get_chip
 from openane.compiler.inspect.intermediates import Intermediates
 from openane.engine import Convolution, MatrixProduct
-from openane.graph import Node, Value, numpy_type
+from openane.graph import Node, Value, as_stated, numpy_type
 from openane.ops import all_ops
 from openane.ops.evaluate import evaluate_node
+from openane.ops.rounding import WHOLE
+from openane.ops.step_values import beside_zero, counted, rounds
 
 MOST = 16
 """Operations that are looked at as made together with another."""
@@ -47,7 +49,8 @@ class Link:
 class Seen:
     """A result of an operation. `made` is None where no task stores it; `links` are the operations before it since the
     last stored tensors, and `arrays` what the engine held of tensors, by id of the value. `before` is the largest error
-    of the stored tensors that it is computed from, infinite where they hold infinities."""
+    of the stored tensors that it is computed from, infinite where they hold infinities. `offset` is what was
+    added to every number: WHOLE where steps are `counted`, or the point of a quantisation that stands for 0."""
 
     node: Node
     value: Value
@@ -58,11 +61,28 @@ class Seen:
     hosted: bool
     before: float
     arrays: Mapping[int, Array]
+    offset: float = 0.0
+    counted: bool = False
 
     @property
     def inherited(self) -> float:
         """The error of what this computes from the engine's own inputs."""
-        return relative(self.near, self.wide)
+        return relative(self.near, self.wide, self.offset)
+
+    @property
+    def added(self) -> float:
+        """The error that is made here, none where nothing is stored."""
+        return 0.0 if self.made is None else relative(self.made, self.near, self.offset)
+
+    @property
+    def error(self) -> float:
+        """The error of what is stored, or of what it would be."""
+        return relative(self.near if self.made is None else self.made, self.wide, self.offset)
+
+    @property
+    def usual(self) -> float:
+        """The usual size of what the numbers say in fp32."""
+        return usual(self.wide - self.offset) if self.offset else usual(self.wide)
 
     @property
     def chain(self) -> tuple[Link, ...]:
@@ -92,6 +112,8 @@ class _Beside:
 
     def __init__(self, known: Intermediates, kept: Sequence[Kept], inputs: Mapping[str, Array]) -> None:
         self._hosted, self._kept = known.hosted, kept
+        self._counted, self._offsets = counted(known.graph), dict[int, float]()
+        self._digits = any(map(rounds, known.graph.nodes))
         self._wide: dict[int, Array] = {}
         self._found: dict[int, Array] = {}
         self._errors: dict[int, float] = {}
@@ -106,20 +128,31 @@ class _Beside:
 
     def step(self, node: Node) -> Iterator[Seen]:
         """The results of the next operation."""
-        wanted, expected = (tuple(map(wide, evaluate_node(node, values))) for values in (self._wide, self._found))
+        stated = as_stated(node) if self._digits else node
+        wanted, expected = (tuple(map(wide, evaluate_node(stated, values))) for values in (self._wide, self._found))
         links, hosted = self._links(node), id(node) in self._hosted
         before = max((self._errors.get(id(value), 0.0) for value in node.values()), default=0.0)
         for value, array, near in zip(node.outputs, wanted, expected, strict=True):
-            made = next((tensor for each in self._kept if (tensor := each.tensor(value)) is not None), None)
-            seen = Seen(node, value, array, near, made, links, hosted, before, self._found)
+            seen = self._seen(node, value, array, near, links, hosted, before)
+            array, near, made = seen.wide, seen.near, seen.made
             yield seen
             if made is None and not hosted:
                 self._inside[id(value)] = seen.chain
             if made is None:
                 self._errors[id(value)] = seen.inherited if hosted else before
             else:
-                self._errors[id(value)] = relative(made, array)
+                self._errors[id(value)] = seen.error
             self._wide[id(value)], self._found[id(value)] = array, near if made is None else made
+
+    def _seen(self, node: Node, value: Value, array: Array, near: Array, links: tuple[Link, ...], hosted: bool,
+              before: float) -> Seen:
+        """A result; what counts steps is rounded to them, as it is by being stored."""
+        counts = id(value) in self._counted
+        self._offsets[id(value)] = WHOLE if counts else beside_zero(node, self._offsets)
+        made = next((tensor for each in self._kept if (tensor := each.tensor(value)) is not None), None)
+        array, near = (np.rint(each) if counts else each for each in (array, near))
+        return Seen(node, value, array, near, made, links, hosted, before, self._found, self._offsets[id(value)],
+                    counts)
 
     def forget(self, value: Value) -> None:
         """What no later operation reads."""

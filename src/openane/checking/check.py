@@ -10,7 +10,7 @@ import numpy as np
 from openane.checking.beside import Seen, computed_beside
 from openane.checking.faults import Judge, NumericFault
 from openane.checking.names import Names
-from openane.checking.numbers import Array, ends, infinities, relative
+from openane.checking.numbers import Array, ends, infinities, relative, steps_off
 from openane.checking.watched import Kept, WatchedSimulator
 from openane.chips import DEFAULT_TARGET, machines
 from openane.compiler import Model, compile
@@ -19,11 +19,12 @@ from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode, Samples
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError, GraphError, UnsupportedError
-from openane.graph import Graph, Node, numpy_type
+from openane.graph import Graph, Node, as_stated, numpy_type
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import RESCALED
+from openane.ops.step_values import rounds, step_sizes
 from openane.simulator.memory import MEMORY_LIMIT
 
 Ends = tuple[float | None, float | None]
@@ -37,8 +38,8 @@ class CheckedTensor:
     """One result of an operation of the model. `low` and `high` are its range in fp32, the `held` ones what the engine
     stored (None where no task stores it). Errors are relative (root of squared differences by that of values): `error`
     of the tensor, `added` by the operation and those that share its task, `inherited` what the errors of its inputs
-    make. `infinite` counts infinities where fp32 has numbers. `where`: engine, host, inside (a task), or merged (into
-    another operation when the model was compiled)."""
+    make. `infinite` counts infinities where fp32 has numbers. `where`: engine, counted (by the engine, in whole steps
+    of quantisation), host, inside (a task), or merged (into another operation when the model was compiled)."""
 
     operation: str
     tensor: str
@@ -57,17 +58,20 @@ class CheckedTensor:
 @dataclass(frozen=True, slots=True)
 class CheckedOutput:
     """An output of the model: its error relative to fp32, how many of its numbers are infinite or NaN alone, and
-    by how much fp32's own result differs once it is rounded to fp16, which for numbers below 6e-5 is much."""
+    by how much fp32's own result differs once it is rounded to fp16, which for numbers below 6e-5 is much. Where its
+    numbers are whole steps of quantisation, `steps` says how many of these the worst of them is off."""
 
     name: str
     error: float
     infinite: int
     rounded: float = 0.0
+    steps: int | None = None
 
     @property
     def right(self) -> bool:
-        """Whether it is close to what fp32 computes, or nearly as close as fp16 can be."""
-        return not self.infinite and (self.error <= CLOSE or self.error <= min(1.0, 2 * self.rounded))
+        """Whether it is close to what fp32 computes, nearly as close as fp16 can be, or no more than one step off."""
+        near = self.error <= CLOSE or self.error <= min(1.0, 2 * self.rounded)
+        return not self.infinite and (near or (self.steps is not None and self.steps <= 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +184,20 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     for seen in computed_beside(known, kept, sample):
         judge.look(seen)
         rows[seen.value.name] = _row(seen, names)
-    wanted, ranges = _reference(graph, sample)
-    outputs = tuple(CheckedOutput(name, relative(found[name], array), infinities(found[name], array), _rounded(array))
-                    if name in found else CheckedOutput(name, float("inf"), array.size)
-                    for name, array in wanted.items())
+    wanted, ranges = _reference(graph, sample, any(map(rounds, known.graph.nodes)))
+    sizes = step_sizes(known.graph)
+    outputs = tuple(_output(name, found.get(name), array, sizes.get(name)) for name, array in wanted.items())
     faults = judge.faults(all(output.right for output in outputs))
     return Checked(graph.name, made.target, precision, source, outputs, tuple(faults),
                    tuple(_rows(graph, rows, ranges)))
+
+
+def _output(name: str, found: Array | None, wanted: Array, size: float | None) -> CheckedOutput:
+    """What became of an output; `size` of a step, where its numbers are such."""
+    if found is None:
+        return CheckedOutput(name, float("inf"), wanted.size)
+    return CheckedOutput(name, relative(found, wanted), infinities(found, wanted), _rounded(wanted),
+                         None if size is None else steps_off(found, wanted, size))
 
 
 def _rounded(wanted: Array) -> float:
@@ -197,27 +208,30 @@ def _rounded(wanted: Array) -> float:
         return relative(wanted.astype(np.float16), wanted)
 
 
-def _reference(graph: Graph, sample: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, Ends]]:
-    """The model's outputs in fp32, and the ends of every tensor by name."""
+def _reference(graph: Graph, sample: Mapping[str, Array], digits: bool
+               ) -> tuple[dict[str, Array], dict[str, Ends]]:
+    """The model's outputs in fp32, and the ends of every tensor by name. `digits`: of constants in all digits that
+    the model states, as one that rounds would become other steps for those of fp16."""
     plain = without_states(graph)
+    computed = replace(plain.graph, nodes=tuple(map(as_stated, plain.graph.nodes))) if digits else plain.graph
     zeros = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states}
     ranges: dict[str, Ends] = {}
 
     def seen(node: Node, arrays: Mapping[int, Array]) -> None:
         ranges.update({value.name: ends(arrays[id(value)]) for value in node.outputs})
 
-    wanted = evaluate(plain.graph, zeros | dict(sample), seen)
+    wanted = evaluate(computed, zeros | dict(sample), seen)
     return {value.name: wanted[value.name] for value in graph.outputs}, ranges
 
 
 def _row(seen: Seen, names: Names) -> CheckedTensor:
     made = seen.made
-    low, high = ends(seen.wide)
-    held_low, held_high = (None, None) if made is None else ends(made)
-    where = "host" if seen.hosted else "inside" if made is None else "engine"
+    low, high = ends(seen.wide - seen.offset if seen.counted else seen.wide)
+    held_low, held_high = (None, None) if made is None else ends(made - seen.offset if seen.counted else made)
+    where = "host" if seen.hosted else "inside" if made is None else "counted" if seen.counted else "engine"
     return CheckedTensor(
         names.of(seen.node), seen.value.name, seen.value.shape, low, high, held_low, held_high,
-        None if made is None else relative(made, seen.wide), None if made is None else relative(made, seen.near),
+        None if made is None else seen.error, None if made is None else seen.added,
         None if made is None else seen.inherited, 0 if made is None else infinities(made, seen.wide), where)
 
 
@@ -235,7 +249,7 @@ def _rows(graph: Graph, rows: Mapping[str, CheckedTensor],
             if row is None:
                 row = CheckedTensor(node.label, value.name, value.shape, low, high, None, None, None, None, None, 0,
                                     "merged")
-            elif low is not None:
+            elif low is not None and row.where != "counted":
                 row = replace(row, low=low, high=high)
             found.append(row)
     return [*found, *left.values()]

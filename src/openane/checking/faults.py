@@ -11,10 +11,12 @@ from openane.checking import reasons
 from openane.checking.beside import Link, Seen
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import constants, dropped, keeps_numbers, offset, single, sums, tabled
+from openane.checking.operands import constants, dropped, offset, single, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
-from openane.graph import Node, Value
+from openane.graph import Node, RoundedConstant, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
+from openane.ops.moved import keeps_numbers
+from openane.ops.step_values import rounds
 
 NOTABLE = 0.01
 """Relative error that one operation adds from which it may be a cause."""
@@ -48,6 +50,7 @@ class Cause(StrEnum):
     CANCELLATION = "cancellation"
     STEEP = "steep function"
     PART = "small numbers beside larger ones"
+    STEPS = "steps beside the right ones"
     OFFSET = "detail lost beside an offset"
     ADDED = "error of the operation"
 
@@ -74,7 +77,7 @@ LARGE = (Cause.SUM, Cause.STORED)
 """Causes that numbers are too large for."""
 SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
-INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PART, Cause.OFFSET, Cause.ROUNDED)
+INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PART, Cause.STEPS, Cause.OFFSET, Cause.ROUNDED)
 """Causes that are an operation's own, though the error is in what it reads."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
@@ -97,10 +100,10 @@ class Judge:
     def look(self, seen: Seen) -> None:
         """Judges one result."""
         self._place += 1
-        self._sizes[id(seen.value)] = usual(seen.wide)
+        self._sizes[id(seen.value)] = seen.usual
         found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
         if found is None and seen.made is not None and not self._found:
-            self._smaller(seen, seen.made)
+            self._smaller(seen)
         if found is not None and not any(each.operation == found.operation and each.cause == found.cause
                                          for each in self._found):
             self._found.append(found)
@@ -164,6 +167,8 @@ class Judge:
             if infinite:
                 return self._made(seen, seen.node, Cause.CONSTANT,
                                   reasons.constant_beyond(name, infinite, size), 1.0, infinite)
+            if isinstance(seen.node[name], RoundedConstant):
+                continue  # its digits are there when weights are laid out; what is lost then is an added error
             usually = usual(seen.node[name].array())
             beside = usual(seen.near) if name == ADDED else usually
             if usually > 0 and beside > 0 and SMALLEST / 4 / beside >= GRAVE:
@@ -177,7 +182,7 @@ class Judge:
         infinite = infinities(made, seen.near)
         if infinite:
             return self._infinite(seen, infinite) if np.isfinite(seen.wide).any() else None
-        added, inherited = relative(made, seen.near), seen.inherited
+        added, inherited = seen.added, seen.inherited
         if not np.isfinite(inherited):
             return self._rounded(seen) if seen.before <= GRAVE else None
         if added >= NOTABLE and not self._explained(seen, made):
@@ -186,9 +191,9 @@ class Judge:
             return self._cancelled(seen, inherited)
         return self._behind_bias(seen, made)
 
-    def _smaller(self, seen: Seen, made: np.ndarray) -> None:
+    def _smaller(self, seen: Seen) -> None:
         """Keeps the operation at which errors grow most."""
-        added, inherited = relative(made, seen.near), seen.inherited
+        added, inherited = seen.added, seen.inherited
         growth = max(added, inherited - seen.before)
         if np.isfinite(growth) and growth > (self._slight.severity if self._slight else 0.0):
             found = self._lost(seen, added) if added >= growth else self._cancelled(seen, inherited)
@@ -246,6 +251,9 @@ class Judge:
         if hidden is not None:
             node, size, detail = hidden
             return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
+        if seen.counted or rounds(link.node):
+            return self._made(seen, link.node, Cause.STEPS,
+                              reasons.other_steps(seen.before, inherited, *self._others(link.node)[:1]), inherited)
         sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
         before = [self._names.maker(value) for value in link.node.values() if not value.constant]
         if keeps_numbers(link.node):
@@ -257,6 +265,11 @@ class Judge:
         return self._made(seen, link.node, Cause.CANCELLATION,
                           reasons.cancelled(max(sizes, default=0.0), usual(seen.wide), seen.before, inherited,
                                             [short(each) for each in dict.fromkeys(before)]), inherited)
+
+    def _others(self, node: Node) -> list[str]:
+        """What a node reads, but for parts of the same operation of the model."""
+        made = [self._names.maker(value) for value in node.values() if not value.constant]
+        return [short(each) for each in made if each != self._names.of(node)]
 
     def _hidden(self, link: Link, inherited: float) -> tuple[Node, float, float] | None:
         """Of what a link reads the operation that added a constant beside which its own digits went."""
@@ -271,7 +284,7 @@ class Judge:
 
     def _behind_bias(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
         """A sum whose products were dropped, which its bias hides."""
-        bias = offset(seen.node, seen.near) if sums(seen.node) else None
+        bias = offset(seen.node, seen.near) if sums(seen.node) and not seen.counted else None
         if bias is None:
             return None
         detail, product = relative(made, seen.near, bias), seen.chain[-1].product
@@ -281,7 +294,7 @@ class Judge:
 
     def _remember(self, seen: Seen) -> None:
         """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
-        bias = None if seen.hosted else offset(seen.node, seen.near)
+        bias = None if seen.hosted or seen.counted else offset(seen.node, seen.near)
         held = seen.near if seen.made is None else seen.made
         if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
             return

@@ -55,3 +55,9 @@ def infinities(found: Array, wanted: Array) -> int:
     if found.dtype.kind != "f":
         return 0
     return int(np.count_nonzero(~np.isfinite(found) & np.isfinite(wanted.astype(np.float64))))
+
+
+def steps_off(found: Array, wanted: Array, size: float) -> int | None:
+    """How many steps two arrays differ at most; None where one is not finite."""
+    most = float(np.abs(found.astype(np.float64) - wanted.astype(np.float64)).max(initial=0.0)) / size
+    return round(most) if np.isfinite(most) else None

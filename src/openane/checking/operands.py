@@ -35,12 +35,6 @@ def tabled(node: Node) -> bool:
     return op is not None and op.unary is not None and op.unary.bound.absolute > 0
 
 
-def keeps_numbers(node: Node) -> bool:
-    """Whether its results are numbers of its operands as they are."""
-    op = all_ops().get(node.op)
-    return op is not None and (op.moves is not None or op.views(node) or op.casts)
-
-
 def constants(node: Node) -> Iterator[tuple[str, int, int]]:
     """Of every constant of real numbers its name, how many fp16 does not hold, and how many there are."""
     for name, value in node.operands.items():

@@ -26,6 +26,8 @@ HELP = {
              "input smaller",
     "PART": "an error beside large numbers is large beside small ones: make these of their own, or see whether they "
             "matter",
+    "STEPS": "what it reads is close already: compare outputs by steps, or quantise what reads it with finer steps, or "
+             "not at all",
     "OFFSET": "leave the constant out where it is taken away again, or add it behind",
     "ADDED": "run ane run --check --arithmetic exact --json for the tasks of this operation",
 }
@@ -127,6 +129,12 @@ def part(before: float, after: float, error: float, made: float, source: str = "
     """Small numbers that an operation takes out of a tensor of larger ones."""
     return (f"it takes numbers near {after:.3g} out of a tensor whose numbers are near {before:.3g} (from {source}): "
             f"the error of all of these is {error:.2%}, and of the ones it takes {made:.0%}")
+
+
+def other_steps(error: float, made: float, source: str = "its input") -> str:
+    """Steps of quantisation that small errors change."""
+    return (f"its results are whole steps of quantisation, and an error of {error:.2%} in what it reads (from "
+            f"{source}) makes some of them the step beside: {made:.1%} of the result")
 
 
 def offset(size: float, detail: float, felt: str) -> str:

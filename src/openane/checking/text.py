@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isfinite
 from textwrap import wrap
 from typing import Any
 
-from openane.checking.check import CLOSE, Checked, CheckedTensor
+from openane.checking.check import CLOSE, Checked, CheckedOutput, CheckedTensor
 from openane.checking.faults import NOTABLE, NumericFault
 from openane.checking.names import short
 from openane.wording import line_text, plural
@@ -17,8 +17,8 @@ WORST = 5
 """Operations that are shown unless all are asked for."""
 LINE = 120
 NAME = 60
-PLACES = {"engine": "", "host": "computed by the host in fp32", "inside": "inside of a task, never stored",
-          "merged": "merged into another operation"}
+PLACES = {"engine": "", "counted": "in whole steps", "host": "computed by the host in fp32",
+          "inside": "inside of a task, never stored", "merged": "merged into another operation"}
 
 
 def document(checked: Checked) -> dict[str, Any]:
@@ -48,15 +48,22 @@ def verdict(checked: Checked) -> str:
 
 def _right(checked: Checked) -> str:
     worst = max((output.error for output in checked.outputs if output.error <= CLOSE), default=0.0)
-    small = [output for output in checked.outputs if output.error > CLOSE]
+    other = [output for output in checked.outputs if output.error > CLOSE]
+    said = [] if other and len(other) == len(checked.outputs) else [f"within {worst:.2%} of fp32"]
+    said += _named("no more than one of its steps of quantisation from fp32", [o for o in other if o.steps is not None])
+    small = _named("as close to fp32 as fp16 holds numbers that are so small", [o for o in other if o.steps is None])
+    text = f"Right: every output is {'; or '.join(said + small)}."
     if small:
-        most = "" if len(small) == len(checked.outputs) else f"within {worst:.2%} of fp32, or "
-        names = ", ".join(f"{output.name} ({_error(output.error, 0)})" for output in small[:4])
-        return f"Right: every output is {most}as close to fp32 as fp16 holds numbers that are so small: {names}."
-    text = f"Right: every output is within {worst:.2%} of fp32."
+        return text
     cause = checked.cause
     return text if cause is None else (f"{text} But {short(cause.operation)} {_damage(cause)}, which these outputs "
                                        "hardly show; others may.")
+
+
+def _named(words: str, outputs: Sequence[CheckedOutput]) -> list[str]:
+    """What is said of some outputs, nothing where there are none."""
+    names = ", ".join(f"{output.name} ({_error(output.error, 0)})" for output in outputs[:4])
+    return [f"{words}: {names}"] if outputs else []
 
 
 def _damage(found: NumericFault) -> str:

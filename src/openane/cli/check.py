@@ -4,7 +4,7 @@
     ane check model.onnx --sample image=image.npy --precision safe --page check.html
 
 The compiled model runs in the simulator, with the engine's arithmetic bit by bit, beside the same graph in fp32. The
-exit status is 1 where an output is infinite or more than 1 % off.
+exit status is 1 where an output is infinite, or more than 1 % off and more than one step of its quantisation.
 """
 
 from __future__ import annotations

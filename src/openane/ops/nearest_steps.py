@@ -87,7 +87,7 @@ def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high
     if y is not None:
         wide = wide * y if function == "mul" else wide * float(ratio) + y
     with np.errstate(invalid="ignore"):
-        whole = wide - WHOLE if units is None else np.rint(wide * float(units))
+        whole = np.rint(wide - WHOLE if units is None else wide * float(units))
     return ((np.clip(whole, low, high) + zero.astype(np.float64)).astype(x.dtype) * x.dtype.type(scale),)
 
 

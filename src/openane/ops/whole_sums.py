@@ -19,9 +19,9 @@ from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
+from openane.ops.moved import moved
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
-from openane.ops.spec import Movement
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import NAME, number, stated_of
@@ -156,8 +156,8 @@ class _Sums:
     def _known(self, value: Value) -> Node | None:
         """The nearest_steps that makes a value's numbers, which may have been moved since, as it is by now."""
         producer = self.producers.get(id(value))
-        while producer is not None and _moves(producer):
-            producer = self.producers.get(id(producer["x"]))
+        while producer is not None and (before := moved(producer)) is not None:
+            producer = self.producers.get(id(before))
         if producer is None or producer.op != NAME:
             return None
         return self.waiting.get(id(producer), producer)
@@ -171,8 +171,9 @@ class _Sums:
         if (id(x), count) not in self.whole:
             made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
             movement = self.producers[id(x)]
-            if _moves(movement):
-                changed, operands = movement, {"x": self._times(movement["x"], count)}
+            before = moved(movement)
+            if before is not None:
+                changed, operands = movement, {"x": self._times(before, count)}
             else:
                 changed, operands = steps, {"scale": number(f"{made.name}_scale", count)}
             self.nodes.append(replace(changed, operands={**changed.operands, **operands}, outputs=(made,),
@@ -207,11 +208,6 @@ class _Sums:
 
     def _reshaped(self, x: Value, shape: list[int], name: str, node: Node) -> Value:
         return self._add("reshape", name, TensorType(x.dtype, tuple(shape)), node, x=x, shape=_integers("shape", shape))
-
-
-def _moves(node: Node) -> bool:
-    """Whether a node's one result has numbers of x elsewhere, and no others."""
-    return len(node.outputs) == 1 and get_op(node.op).moves not in (None, Movement.MIX)
 
 
 def _counted(user: Node, given: Counted) -> Node:

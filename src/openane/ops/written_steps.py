@@ -88,6 +88,11 @@ def keeps_steps(node: Node, before: Node) -> bool:
         and low <= least + moved and most + moved <= high
 
 
+def reads_whole_sums(node: Node) -> bool:
+    """Whether what it reads are whole steps beside WHOLE: a sum that was rounded by being stored."""
+    return node.op == NAME and "units" not in node.operands
+
+
 def stated_of(node: Node, name: str) -> float:
     """A number of a nearest_steps, its own where it is not given."""
     value = node.get(name)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from openane.compiler.partition.hosting import HostPolicy
 from openane.graph import Graph, Node, TensorType, Value, substituted
 from openane.ops import get_op
+from openane.ops.moved import moved
 
 ROUNDED = "The model rounds an input to whole steps, of which fp16 would change some; the host has all of its digits."
 
@@ -25,17 +26,17 @@ def with_rounded_inputs(graph: Graph, hosted: Mapping[int, str], policy: HostPol
     what only moves such inputs on the way there. Nothing where the host may not, or where nothing is left to the
     engine."""
     wide = {id(value) for value in graph.inputs if _is_wide(graph, value)}
-    moved: dict[int, Node] = {}
+    movers: dict[int, Node] = {}
     found: dict[int, str] = {}
     for node in graph.nodes:
         x = _only_tensor(node)
         if x is None or id(x) not in wide or id(node) in hosted:
             continue
         if get_op(node.op).rounds and policy.rounds(node):
-            found |= dict.fromkeys(map(id, (node, *_way(x, moved))), ROUNDED)
-        elif get_op(node.op).moves is not None and len(node.outputs) == 1:
+            found |= dict.fromkeys(map(id, (node, *_way(x, movers))), ROUNDED)
+        elif moved(node, beside_constants=True) is x:
             wide.add(id(node.output))
-            moved[id(node.output)] = node
+            movers[id(node.output)] = node
     left = {id(node) for node in graph.nodes} - found.keys() - hosted.keys()
     return found if left else {}
 
@@ -53,13 +54,13 @@ def _is_wide(graph: Graph, value: Value) -> bool:
     return graph.metadata.get(f"dtype:{value.name}", value.dtype) in WIDE
 
 
-def _way(value: Value, moved: Mapping[int, Node]) -> list[Node]:
+def _way(value: Value, movers: Mapping[int, Node]) -> list[Node]:
     """What moves an input until it is this value."""
     way = []
-    while (node := moved.get(id(value))) is not None:
+    while (node := movers.get(id(value))) is not None:
         way.append(node)
-        before = _only_tensor(node)
-        assert before is not None, "moved has no others"
+        before = moved(node, beside_constants=True)
+        assert before is not None, "movers has no others"
         value = before
     return way
 

@@ -3,6 +3,7 @@ const damage = (share) => (share === null ? '\u2013' : percent(share));
 const range = (low, high) => (low === null || high === null ? '\u2013' : `${number(low, 3)} .. ${number(high, 3)}`);
 const PLACES = {
   engine: 'stored by the engine',
+  counted: 'stored by the engine in whole steps of quantisation',
   host: 'computed by the host in fp32',
   inside: 'inside of a task, never stored',
   merged: 'merged into another operation',
@@ -22,6 +23,9 @@ function showVerdict() {
     columns: [
       { title: 'output', value: (output) => output.name },
       { title: 'error', numeric: true, value: (output) => output.error ?? Infinity, text: (output) => damage(output.error) },
+      ...(data.outputs.some((output) => output.steps !== null)
+        ? [{ title: 'steps off', numeric: true, value: (output) => output.steps ?? -1, text: (output) => output.steps ?? '\u2013' }]
+        : []),
       { title: 'infinite or NaN', numeric: true, value: (output) => output.infinite },
       { title: 'verdict', value: (output) => (output.right ? 'right' : 'wrong') },
     ],
@@ -30,7 +34,7 @@ function showVerdict() {
     make(
       'p',
       { class: 'hint' },
-      `Errors are relative: the root of the squared differences, by that of the values. An output within ${percent(data.close)} counts as right.`,
+      `Errors are relative: the root of the squared differences, by that of the values. An output within ${percent(data.close)}, or one step of quantisation, counts as right.`,
     ),
   );
 }
