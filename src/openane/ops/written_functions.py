@@ -2,7 +2,8 @@
 
 softplus and sigmoid are written with exponentials that fp16 does not hold beyond 11. silu and gelu are written as x
 times a share, which errs as little as the operations do where functions are to be close (accuracy.FUNCTIONS), and takes
-more tasks; elsewhere these are one table, which errs more, and what is written is left.
+more tasks; elsewhere these are one table, which errs more, and what is written is left. hard_sigmoid and hard_swish,
+which exporters write with relu6, take half the tasks as one share and its product with x.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -22,14 +24,17 @@ from openane.ops.evaluate import evaluate_node
 from openane.ops.moment_reading import PlacedGraph
 from openane.ops.rewriter import Rewriter
 
-Settings = Mapping[str, str]
+Settings = Mapping[str, Any]
 GRID = np.concatenate([np.linspace(-6, 6, 49), [-0.03, 0.07]]).astype(np.float32)
 TOLERANCE = 5e-4
 """What constants that are rounded to fp16 change at most, absolutely and relatively."""
 MOST = 14
 """Operations a function is written in at most."""
+HARD: Settings = {"alpha": 1 / 6, "beta": 0.5}
+HARD_SWISH = "hard_swish"
+"""x times the hard sigmoid of x: MIL has no operation that is it."""
 EXPONENTIAL = frozenset(["exp"])
-PARTS = frozenset(["exp", "erf", "tanh", "sigmoid"])
+PARTS = frozenset(["exp", "erf", "tanh", "sigmoid", "relu6", "clip", "minimum"])
 """One of these is among the operations of any function that is written out: of those looked for always, and where
 functions are to be close."""
 
@@ -45,7 +50,7 @@ def written_functions(placed: PlacedGraph, names: set[str]) -> list[Node]:
         if found is not None:
             x, op, settings = found
             rewriter = Rewriter(node, names)
-            made[id(node)] = rewriter.instead([rewriter.single(op, x=x, **settings)])
+            made[id(node)] = rewriter.instead([_single(rewriter, x, op, settings)])
     return [new for node in graph.nodes for new in made.get(id(node), (node,))]
 
 
@@ -59,7 +64,16 @@ def _wanted(close: bool) -> tuple[tuple[str, Settings, np.ndarray], ...]:
         found.append(("silu", {}, x * functions.sigmoid(x)))
         found += [("gelu", {"mode": mode}, functions.gelu(x, mode))
                   for mode in ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")]
+        hard = np.clip(x / 6 + 0.5, 0, 1)
+        found += [("sigmoid_hard", HARD, hard), (HARD_SWISH, HARD, x * hard)]
     return tuple(found)
+
+
+def _single(rewriter: Rewriter, x: Value, op: str, settings: Settings) -> Value:
+    """The function of x."""
+    if op == HARD_SWISH:
+        return rewriter.single("mul", x=x, y=rewriter.single("sigmoid_hard", x=x, **settings))
+    return rewriter.single(op, x=x, **settings)
 
 
 def _found(node: Node, producers: Mapping[int, Node], close: bool) -> tuple[Value, str, Settings] | None:

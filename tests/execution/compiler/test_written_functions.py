@@ -14,6 +14,7 @@ from openane.graph import Value
 from openane.ops import functions
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
+from openane.ops.evaluate import evaluate
 from openane.passes.order import simplify
 
 SHAPE = (2, 6, 32)
@@ -194,3 +195,57 @@ def test_silu_and_gelu(form: str, reach: float, close: bool) -> None:
     share = 1.5e-3 if close else 5e-3
     error = np.abs(found.astype(np.float64) - wanted)
     assert (error <= share * np.abs(x.astype(np.float64)) + 2.0 ** -24).all(), (error / np.abs(x)).max()
+
+
+def hard(b: GraphBuilder, x: Value, clip: str = "relu6") -> Value:
+    """relu6(x + 3)."""
+    shifted = b.single("add", x=x, y=np.float16(3))
+    if clip == "relu6":
+        return b.single("relu6", x=shifted)
+    if clip == "clip":
+        return b.single("clip", x=shifted, alpha=0.0, beta=6.0)
+    return b.single("minimum", x=b.single("maximum", x=shifted, y=np.float16(0)), y=np.float16(6))
+
+
+def sixth(b: GraphBuilder, x: Value) -> Value:
+    return b.single("mul", x=x, y=np.float16(1 / 6))
+
+
+HARD: dict[str, tuple[Write, bool]] = {
+    "as Paddle writes it": (lambda b, x: b.single("real_div", x=b.single("mul", x=x, y=hard(b, x, "clip")),
+                                                  y=np.float16(6)), True),
+    "as Keras writes it": (lambda b, x: b.single("mul", x=x, y=sixth(b, hard(b, x))), True),
+    "the product first": (lambda b, x: sixth(b, b.single("mul", x=hard(b, x, "minima"), y=x)), True),
+    "a gate": (lambda b, x: sixth(b, hard(b, x)), False),
+    "a gate that is divided": (lambda b, x: b.single("real_div", x=hard(b, x, "clip"), y=np.float16(6)), False),
+}
+
+
+@pytest.mark.parametrize(("write", "product"), HARD.values(), ids=HARD)
+def test_hard_functions_are_a_share_and_its_product(write: Write, product: bool) -> None:
+    model, ops = built(write, close=True)
+    assert ops == (["sigmoid_hard", "mul"] if product else ["sigmoid_hard"])
+    x = drawn(8)
+    wide = x.astype(np.float64)
+    wanted = np.clip(wide / 6 + 0.5, 0, 1) * (wide if product else 1)
+    found = ane.run(model, {"x": x})["y"]
+    assert np.abs(found - wanted).max() < 4e-3
+    assert len(model.programs[0].tasks) == (2 if product else 1)
+
+
+OTHER: dict[str, Write] = {
+    "another slope": lambda b, x: b.single("mul", x=x, y=b.single("mul", x=hard(b, x), y=np.float16(0.2))),
+    "another end": lambda b, x: b.single("mul", x=x, y=sixth(b, b.single("clip", x=b.single(
+        "add", x=x, y=np.float16(3)), alpha=0.0, beta=8.0))),
+    "another tensor": lambda b, x: b.single("mul", x=b.single("abs", x=x), y=sixth(b, hard(b, x))),
+}
+
+
+@pytest.mark.parametrize("write", OTHER.values(), ids=OTHER)
+def test_what_is_no_hard_function_stays(write: Write) -> None:
+    model, ops = built(write, close=True)
+    assert ops != ["sigmoid_hard", "mul"]
+    x = drawn(8)
+    builder = GraphBuilder()
+    graph = builder.finish({"y": write(builder, builder.input("x", "fp16", SHAPE))})
+    assert np.abs(ane.run(model, {"x": x})["y"] - evaluate(graph, {"x": x})["y"]).max() < 2e-2
