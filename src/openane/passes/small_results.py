@@ -21,10 +21,9 @@ USUAL = 2.0 ** -2
 
 
 def keep_small_results(graph: Graph, ranges: Ranges) -> Graph:
-    """The graph with such functions marked, where its functions are to be close; itself where there are none."""
-    if graph.metadata.get(FUNCTIONS) != CLOSE:
-        return graph
-    leaving = _leaving(graph)
+    """The graph with such functions marked; itself where there are none. Where functions are not to be close, as those
+    of models that were made for the engine, it takes one task more: these are marked where results are small alone."""
+    leaving = _leaving(graph) if graph.metadata.get(FUNCTIONS) == CLOSE else set[int]()
 
     def counts(node: Node) -> bool:
         unary = get_op(node.op).unary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -153,6 +154,17 @@ def test_small_sigmoids_keep_their_digits(kind: str, tmp_path: Path) -> None:
     model.save(tmp_path / "scores.ane")
     kept = Model.load(tmp_path / "scores.ane")
     assert np.array_equal(run(kept, inputs)[graph.outputs[0].name], found)
+
+
+def test_models_made_for_the_engine_keep_digits_of_small_sigmoids_alone() -> None:
+    graph, inputs, wanted = scores("outputs")
+    plain = replace(graph, metadata={})
+    found = run(compile(plain, samples=inputs, cache=False), inputs)["y"]
+    normal = wanted > 2.0 ** -14
+    assert (np.abs(found - wanted)[normal] / wanted[normal]).max() < 0.005
+    ordinary = {"x": np.random.default_rng(2).standard_normal(inputs["x"].shape).astype(np.float16)}
+    assert rescale(plain, [ordinary]).graph is plain
+    assert rescale(graph, [ordinary]).graph is not graph
 
 
 def test_gates_near_a_half_keep_their_table() -> None:
