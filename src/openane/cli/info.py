@@ -30,27 +30,29 @@ KINDS = {"hwx": "engine program in an HWX file", "anec": "engine program in an A
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("file", metavar="FILE", type=Path, help="a program (.hwx, .anec), a bundle or a model")
-    model_options(parser, "--shape", "--limit")
+    model_options(parser, "--shape", "--value", "--limit")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
     require_one_shape(options)
-    document = describe_file(options.file, dict(options.shape), options.limit)
+    document = describe_file(options.file, dict(options.shape), options.limit, dict(options.value))
     say_json(document) if options.json else say("\n".join(_text(document)))
     return 0
 
 
-def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None, limit: int | None = None) -> Document:
-    """The description of a file as plain data; `shapes` are for inputs that a model leaves open, `limit` is how much it
-    may make of itself."""
+def describe_file(path: Path, shapes: dict[str, tuple[int, ...]] | None = None, limit: int | None = None,
+                  values: dict[str, float | list[float]] | None = None) -> Document:
+    """The description of a file as plain data; `shapes` are for inputs that a model leaves open, `values` for those
+    that are constants of the run, `limit` is how much it may make of itself."""
     kind = container(path)
     document: Document = {"file": str(path), "kind": kind or "model"}
-    if shapes and kind is not None:
-        raise compiled_already(path, "--shape")
+    for given, option in ((shapes, "--shape"), (values, "--value")):
+        if given and kind is not None:
+            raise compiled_already(path, option)
     if kind is None:
-        graph = open_file(path, shapes, limit=limit)
+        graph = open_file(path, shapes, values=values, limit=limit)
         assert not isinstance(graph, Program)
         return document | describe_graph(graph)  # type: ignore[arg-type]
     if kind == "bundle":

@@ -64,3 +64,28 @@ def test_what_does_not_go_with_several_shapes(open_model: Path, tmp_path: Path, 
     for shape, said in (("x=1x{16,16}x8", "is there twice"), ("x={1,2}x{1,2,3}x8", "equally")):
         assert main(["compile", str(open_model), "--shape", shape, "-o", str(tmp_path / "m.ane")]) == FAILED
         assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def two_inputs(tmp_path: Path) -> Path:
+    """The first `count` rows of x, whose shape and count are open."""
+    graph = helper.make_graph(
+        [helper.make_node("Slice", ["x", "zero", "count", "zero"], ["part"]),
+         helper.make_node("Relu", ["part"], ["y"])],
+        "model", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 8]),
+                  helper.make_tensor_value_info("count", TensorProto.INT64, ["one"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [numpy_helper.from_array(np.array([0]), "zero")])
+    path = tmp_path / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_every_open_input_is_named_at_once(two_inputs: Path, capsys: Capture) -> None:
+    assert main(["info", str(two_inputs)]) == FAILED
+    said = capsys.readouterr().err
+    assert "these inputs have symbolic dimensions" in said
+    assert "--shape x=1x8 --shape count=1" in said
+    assert main(["info", str(two_inputs), "--value", "count=2"]) == FAILED
+    assert "give its shape, for example --shape x=1x8, in" in capsys.readouterr().err
+    assert main(["info", str(two_inputs), "--shape", "x=3x8", "--value", "count=2"]) == 0
+    assert "2x8" in capsys.readouterr().out

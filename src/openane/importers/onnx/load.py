@@ -25,7 +25,7 @@ from openane.importers.onnx.known import computed_now
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
-from openane.importers.onnx.ports import check_declared, port_dtype, port_shape, port_value
+from openane.importers.onnx.ports import check_declared, check_shapes, port_dtype, port_shape, port_value
 from openane.importers.onnx.positions import positions
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
@@ -122,6 +122,7 @@ class _Import:
         """Defines inputs and initialisers."""
         inputs = self._inputs()
         only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
+        check_shapes([port for port in inputs if port.name not in {*self.shapes, *self.values}])
         for port in inputs:
             if port.name in self.values:
                 self.known[port.name] = port_value(port, numpy_array(self.values[port.name], f"input {port.name!r}"))

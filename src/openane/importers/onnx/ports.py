@@ -25,22 +25,41 @@ def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
     return dtype_name(port.type.tensor_type.elem_type, f"port {port.name!r}", known)
 
 
+def check_shapes(ports: Sequence[Proto]) -> None:
+    """UnsupportedError where inputs whose shape nobody gives have symbolic dimensions, with an example for each."""
+    open_ones = [port for port in ports if port.type.HasField("tensor_type") and (
+        not port.type.tensor_type.HasField("shape") or any(isinstance(dim, str) for dim in _declared(port)))]
+    if not open_ones:
+        return
+    examples = {port.name: ["1" if isinstance(dim, str) else str(dim) for dim in _declared(port)]
+                or ["1", "3", "224", "224"] for port in open_ones}
+    asked = " ".join(f"--shape {name}={'x'.join(example)}" for name, example in examples.items())
+    python = ", ".join(f'"{name}": [{", ".join(example)}]' for name, example in examples.items())
+    one = len(open_ones) == 1
+    raise UnsupportedError(", ".join(map(_stated, open_ones)),
+                           f"shapes are static and {'this input has' if one else 'these inputs have'} symbolic "
+                           "dimensions", remedy=f"give {'its shape' if one else 'their shapes'}, for example {asked}, "
+                                                f"in Python shapes={{{python}}}")
+
+
 def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
-    """The static shape of an input: what the model declares, with `given` in place of symbolic dimensions."""
-    tensor = port.type.tensor_type
-    dims = [dim.dim_param or OPEN if extent is None else extent
-            for dim, extent in zip(tensor.shape.dim, _extents(port), strict=True)]
-    stated = f"input {port.name!r} [{', '.join(map(str, dims))}]"
+    """The static shape of an input: what the model declares (`check_shapes` has seen to that), or what is `given`."""
+    dims = _declared(port)
     if given is None:
-        if not tensor.HasField("shape") or any(isinstance(dim, str) for dim in dims):
-            example = ["1" if isinstance(dim, str) else str(dim) for dim in dims] or ["1", "3", "224", "224"]
-            raise UnsupportedError(stated, "shapes are static and this input has symbolic dimensions",
-                                   remedy=f"give its shape, for example --shape {port.name}={'x'.join(example)}, in "
-                                          f'Python shapes={{"{port.name}": [{", ".join(example)}]}}')
         return tuple(map(int, dims))
-    if tensor.HasField("shape") and not _fits(given, dims):
-        raise GraphError(f"{stated}: the given shape {list(given)} does not fit")
+    if port.type.tensor_type.HasField("shape") and not _fits(given, dims):
+        raise GraphError(f"{_stated(port)}: the given shape {list(given)} does not fit")
     return tuple(given)
+
+
+def _declared(port: Proto) -> list[int | str]:
+    """The dimensions of an input, a word for open ones."""
+    return [dim.dim_param or OPEN if extent is None else extent
+            for dim, extent in zip(port.type.tensor_type.shape.dim, _extents(port), strict=True)]
+
+
+def _stated(port: Proto) -> str:
+    return f"input {port.name!r} [{', '.join(map(str, _declared(port)))}]"
 
 
 def _extents(port: Proto) -> list[int | None]:
