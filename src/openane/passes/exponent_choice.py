@@ -214,9 +214,10 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
 
 
 def strays(node: Node, said: Said, seen: Range) -> bool:
-    """Whether the sums of a node with constant weights, of that range, are too large or lose digits."""
+    """Whether the sums of a node with constant weights, of that range, are too large or lose digits, whatever it
+    costs."""
     return said.exponents[id(node)].relation is Relation.LINEAR and \
-        (seen.largest > LIMIT or seen.usual < least(said.products[id(node)]))
+        (seen.largest > LIMIT or seen.usual < COSTLY * least(said.products[id(node)]))
 
 
 def _counts_steps(users: Sequence[Node]) -> bool:

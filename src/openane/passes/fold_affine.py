@@ -15,7 +15,7 @@ from openane.ops.half_bits import to_half
 from openane.ops.half_products import chunks, half_products
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
-from openane.passes.folded_once import folded
+from openane.passes.folded_once import folded, was_folded
 from openane.passes.rewrite import only_user, rebuilt
 
 
@@ -102,8 +102,7 @@ def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node 
     weight, bias = made["weight"], made.get("bias")
     seen = _Channels(weight.array(), gain, product)
     shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
-    largest, scaled = seen.largest()
-    if not (_largest(shift) < OVERFLOW and scaled < OVERFLOW and _resolved(largest, scaled)):
+    if not (_largest(shift) < OVERFLOW and (was_folded(weight, product, gain) or seen.take_gains())):
         return None
     operands = dict(made.operands)
     if (gain != 1).any():
@@ -138,6 +137,11 @@ class _Channels:
         """A view of a weight of that form, and the gains as they are broadcast to it."""
         view, shape = self.product.by_channel(weight, len(self.gain))
         return view, self.gain.reshape(shape)
+
+    def take_gains(self) -> bool:
+        """Whether fp16 holds the weight times its gains."""
+        largest, scaled = self.largest()
+        return scaled < OVERFLOW and _resolved(largest, scaled)
 
     def largest(self) -> tuple[float, float]:
         """The largest magnitude of the weight before and after its output channels take their gains, NaN as in

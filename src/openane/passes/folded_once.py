@@ -32,9 +32,19 @@ def folded(weight: Value, product: object, gain: np.ndarray, make: Callable[[], 
     made = _MADE.get(None)
     if made is None:
         return make()
-    key = id(weight.array()), isinstance(weight, RoundedConstant), id(product), gain.tobytes()
+    key = _key(weight, product, gain)
     if key in made:
         return made.pop(key)[1]
     result = make()
     made[key] = weight.array(), result
     return result
+
+
+def was_folded(weight: Value, product: object, gain: np.ndarray) -> bool:
+    """Whether `folded` has what it would make."""
+    made = _MADE.get(None)
+    return made is not None and _key(weight, product, gain) in made
+
+
+def _key(weight: Value, product: object, gain: np.ndarray) -> tuple[int, bool, int, bytes]:
+    return id(weight.array()), isinstance(weight, RoundedConstant), id(product), gain.tobytes()

@@ -20,7 +20,7 @@ from openane.passes.small_results import keep_small_results
 
 LARGEST = 4.0
 """How much larger or smaller the largest number of a tensor may be than it is in the part."""
-USUAL = 1.5
+USUAL = 1.25
 """How much smaller its root mean square may be."""
 BESIDE = (LARGEST, 1 / USUAL), (1 / LARGEST, 1 / USUAL)
 """What numbers of a part are multiplied by, the largest and the root mean square, to see whether that matters."""
