@@ -7,7 +7,7 @@ be small odd multiples of their steps, of which those are taken whose numbers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -22,6 +22,14 @@ from openane.ops.written_steps import MOST, number, stated_of, two_factors
 MULTIPLES = (1, 3, 5, 7)
 NEAR = 2.0 ** -14
 """How far two factors of a sum may be from what they stand for, relatively, before other multiples are tried."""
+MORE = (*MULTIPLES, 9, 11, 13, 15)
+"""Multiples for a constant vector, which are tried until one is as near as NEARER."""
+NEARER = 2.0 ** -17
+USUAL = 3.0
+"""How many times smaller than the largest numbers of steps usually are."""
+MOST_STEPS = 255
+WHOLE_WITHIN = 2.0 ** -10
+"""How far from a whole number a multiple of a step may be in fp32."""
 
 Known = Callable[[Value], Node | None]
 """The nearest_steps that makes a value, if one does."""
@@ -56,7 +64,7 @@ def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> 
     x, y, first = found
     second, steps = known(y), units * stated_of(first, "scale")
     if node.op == "add" and y.constant:
-        return _with_constant(x, y, steps, units, times, reach)
+        return _with_constant(x, y, steps, units, times, (largest(first), reach))
     if second is None or y.type.rank != x.type.rank:
         return None
     if node.op == "mul":
@@ -79,30 +87,33 @@ def _operands(node: Node, known: Known) -> tuple[Value, Value, Node] | None:
     return None if first is None or x.type != node.output.type or y.dtype != x.dtype else (x, y, first)
 
 
-def factors(x: float, y: float, most_x: float, most_y: float) -> Factors | None:
+def factors(x: float, y: float, most_x: float, most_y: float, multiples: Sequence[int] = MULTIPLES,
+            near: float = NEAR) -> Factors | None:
     """Numbers of fp16 for x steps of the first and y of the second operand, which are at most so large; None where
     there are none."""
     found: Factors | None = None
     least = np.inf
-    for second, first in sorted(product(MULTIPLES, MULTIPLES), key=sum):
+    for second, first in sorted(product(multiples, multiples), key=sum):
         if max(first * most_x, second * most_y) > EXACT_WHOLE:
             continue
         scale = half(y / second)
         ratio = half(x / scale / first) if scale and normal(scale) else 0.0
         if not ratio or not normal(ratio):
             continue
-        error = max(abs(scale * second / y - 1), abs(scale * ratio * first / x - 1))
+        made = Factors(scale, ratio, first, second)
+        error = max(_errors(made, x, y))
         if error < least:
-            found, least = Factors(scale, ratio, first, second), error
-        if least < NEAR:
+            found, least = made, error
+        if least < near:
             break
     return found
 
 
-def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times, reach: float) -> Counted | None:
+def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times, sizes: tuple[float, float]
+                   ) -> Counted | None:
     """Of a constant that is one number, whole steps are added behind the rounding: what is left of it has more digits
-    in fp16."""
-    two = two_factors(steps)
+    in fp16. One whose numbers are whole steps of some size is a second tensor of steps where that errs less."""
+    two, (most, reach) = two_factors(steps), sizes
     if two is None:
         return None
     moved = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape) * units
@@ -111,7 +122,42 @@ def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times,
     if not np.abs(moved).max() < LARGEST:
         return None
     vector = constant(f"{y.name}_in_steps", moved, y)
-    return Counted({"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}, whole)
+    lost = float(np.sqrt(np.mean(np.square(vector.array() - moved)))) * abs(two[1])
+    counted = _constant_steps(x, y, steps, units, times, most, lost) if np.ptp(moved) else None
+    return counted or Counted({"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}, whole)
+
+
+def _constant_steps(x: Value, y: Value, steps: float, units: float, times: Times, most: float, lost: float
+                    ) -> Counted | None:
+    """The sum with a vector of whole steps; None where it is none, or errs by more than what is `lost` otherwise."""
+    vector = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
+    size = step_of(vector)
+    if size is None:
+        return None
+    whole = np.rint(vector / size)
+    made = factors(steps, units * size, most, float(np.abs(whole).max()), MORE, NEARER)
+    if made is None:
+        return None
+    error_x, error_y = _errors(made, steps, units * size)
+    if error_x * abs(steps) * most / USUAL + error_y * abs(units) * float(np.sqrt(np.mean(np.square(vector)))) >= lost:
+        return None
+    return Counted({"x": times(x, made.first), "y": constant(f"{y.name}_in_steps", whole * made.second, y),
+                    **_settings(x, "add", made.scale, made.ratio)})
+
+
+def step_of(vector: np.ndarray) -> float | None:
+    """The size of which all numbers are multiples by at most MOST_STEPS, to the digits of fp32; None without one."""
+    most = float(np.abs(vector).max(initial=0.0))
+    for count in range(1, MOST_STEPS + 1):
+        wide = vector * (count / most) if most else vector
+        if np.abs(wide - np.rint(wide)).max(initial=0.0) < WHOLE_WITHIN:
+            return most / count if most else None
+    return None
+
+
+def _errors(made: Factors, x: float, y: float) -> tuple[float, float]:
+    """How far factors are from x steps of the first and y of the second operand, relatively."""
+    return abs(made.scale * made.ratio * made.first / x - 1), abs(made.scale * made.second / y - 1)
 
 
 def _settings(x: Value, function: str, units: float, ratio: float) -> dict[str, Value]:

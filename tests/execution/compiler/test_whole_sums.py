@@ -10,7 +10,7 @@ import pytest
 import openane as ane
 from openane.graph import Graph, RoundedArray, Value
 from openane.ops.build import GraphBuilder
-from openane.ops.step_pairs import factors
+from openane.ops.step_pairs import factors, step_of
 from openane.ops.written_steps import NAME, two_factors
 from openane.passes.order import simplify
 
@@ -248,3 +248,25 @@ def test_one_number_is_added_in_all_of_its_digits(number: float) -> None:
     found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0235))
     assert np.abs(found - wanted).max() <= 1
     assert np.mean(found != wanted) < (0.005 if number < 11 else 0.05)
+
+
+@pytest.mark.parametrize("size", [0.0537, 0.0713, 0.101])
+def test_a_vector_of_steps_is_added_in_whole_steps(size: float) -> None:
+    """In fp16 beside a hundred steps one number in a hundred would be a step off."""
+    rng = np.random.default_rng(5)
+    vector = (rng.integers(-127, 128, 96) * size).astype(np.float32)
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (128, 96)), STEP, 0, -128, 127)
+    graph = builder.finish({"y": quantised(builder, builder.single("add", x=x, y=stated(vector)), 0.0623, 0,
+                                           -128, 127)})
+    given = {"x": (rng.standard_normal((128, 96)) * 1.2).astype(np.float16)}
+    found = ane.run(ane.compile(graph), given)["y"].astype(np.float64) / np.float32(0.0623)
+    exact = steps(given["x"], STEP, 0, -128, 127) * float(np.float32(STEP)) + vector.astype(np.float64)
+    assert np.mean(np.rint(found) != steps(exact, 0.0623, 0, -128, 127)) < 0.004
+
+
+def test_steps_of_a_vector_are_found_where_it_has_some() -> None:
+    whole = np.array([-90.0, 0.0, 7.0, 33.0])
+    assert step_of((whole * 0.0371).astype(np.float32).astype(np.float64)) == pytest.approx(0.0371, rel=1e-6)
+    assert step_of(np.random.default_rng(0).standard_normal(64)) is None
+    assert step_of(np.zeros(3)) is None
