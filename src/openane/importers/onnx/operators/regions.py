@@ -47,7 +47,9 @@ def _non_max_suppression(step: OnnxStep) -> Operand:
         raise GraphError(f"{step.label}: max_output_boxes_per_class must be 1 or more, found {most}")
     bounds = {name: step.number_in(index, name) for index, name in ((3, "iou_threshold"), (4, "score_threshold"))
               if step.has(index)}
-    return step.add("non_maximum_suppression", boxes=step.real(0), scores=step.real(1), most=most,
+    boxes = step.real(0)
+    most = min(most, *boxes.shape[1:2])  # exporters say the largest int64 where there is no limit
+    return step.add("non_maximum_suppression", boxes=boxes, scores=step.real(1), most=most,
                     overlap=np.float32(bounds.get("iou_threshold", 0.0)),
                     least_score=np.float32(bounds.get("score_threshold", -np.inf)),
                     centred=bool(step.integer("center_point_box", 0)))
