@@ -27,8 +27,7 @@ def port_dtype(port: Proto, known: Mapping[str, str] = ENGINE_NAMES) -> str:
 
 def check_shapes(ports: Sequence[Proto]) -> None:
     """UnsupportedError where inputs whose shape nobody gives have symbolic dimensions, with an example for each."""
-    open_ones = [port for port in ports if port.type.HasField("tensor_type") and (
-        not port.type.tensor_type.HasField("shape") or any(isinstance(dim, str) for dim in _declared(port)))]
+    open_ones = [port for port in ports if _is_open(port)]
     if not open_ones:
         return
     examples = {port.name: ["1" if isinstance(dim, str) else str(dim) for dim in _declared(port)]
@@ -40,6 +39,11 @@ def check_shapes(ports: Sequence[Proto]) -> None:
                            f"shapes are static and {'this input has' if one else 'these inputs have'} symbolic "
                            "dimensions", remedy=f"give {'its shape' if one else 'their shapes'}, for example {asked}, "
                                                 f"in Python shapes={{{python}}}")
+
+
+def _is_open(port: Proto) -> bool:
+    return port.type.HasField("tensor_type") and (not port.type.tensor_type.HasField("shape")
+                                                  or any(isinstance(dim, str) for dim in _declared(port)))
 
 
 def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
