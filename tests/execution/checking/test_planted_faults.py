@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from support.planted import FAULTS, STRUCTURES, Site, inserted, weighted
 
@@ -40,3 +41,15 @@ def test_nothing_is_named_where_nothing_is_planted(structure: object) -> None:
     found = ane.check(structure(Site(1)), precision="as-is")  # type: ignore[operator]
     assert found.right, found.outputs
     assert found.cause is None, found.cause
+
+
+def test_an_operation_that_loses_digits_is_named_before_one_that_loses_more_for_its_sake() -> None:
+    s = Site(3)
+    x = s.one("relu", s.linear(s.b.input("x", "fp16", (6, 32)), 32, "before"), "positive")
+    tiny = s.b.single("linear", x=x, weight=(s.rng.standard_normal((32, 32)) * 2.0 ** -15).astype(np.float16),
+                      name="shrinking")
+    y = s.b.single("linear", x=tiny, weight=s.draw(16, 32), bias=np.ones(16, np.float16), name="behind")
+    found = ane.check(s.done(y), precision="as-is")
+    assert named(found) == "shrinking"
+    assert found.faults[1].operation.split("'")[1] == "behind"
+    assert found.faults[0].severity < found.faults[1].severity
