@@ -35,6 +35,8 @@ from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 
 _DOMAINS = ("", "ai.onnx")
+CLASSICAL = "ai.onnx.ml"
+"""The domain of models that are no networks: scikit-learn's."""
 MOST_NODES = 20000
 """Nodes that all turns of all loops may come to."""
 
@@ -196,6 +198,10 @@ class _Import:
     def _operator(self, node: Proto, label: str) -> str:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
         operator: str = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
+        if operator not in OPERATORS and node.domain == CLASSICAL:
+            raise UnsupportedError(label, f"of {CLASSICAL} linear models are computed and what prepares features",
+                                   found=node.op_type, remedy="leave trees, support vector machines and labels to "
+                                                              "onnxruntime: a processor takes microseconds for them")
         if operator not in OPERATORS and node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
                                    remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's "
