@@ -145,11 +145,12 @@ def _compiled(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Mod
 
 def _for_file(output: Path, graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
     """As `_compiled`. A file of one program has no room for the host: what the host only rounds better is left to the
-    engine, unless the options say what the host computes. What needs the host is refused where the file is written."""
-    if output.suffix in (".hwx", ".anec") and options.allow_host == HOST_DEFAULT:
+    engine, unless the options say what the host computes."""
+    model, from_cache = _compiled(graphs, options)
+    if output.suffix in (".hwx", ".anec") and model.host_operations and options.allow_host == HOST_DEFAULT:
         with suppress(UnsupportedError):
             return _compiled(graphs, argparse.Namespace(**vars(options) | {"allow_host": False}))
-    return _compiled(graphs, options)
+    return model, from_cache
 
 
 def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:

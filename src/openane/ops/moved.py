@@ -7,7 +7,7 @@ from openane.ops import all_ops
 from openane.ops.spec import Movement
 
 
-def moved(node: Node, beside_constants: bool = False) -> Value | None:
+def numbers_from(node: Node, beside_constants: bool = False) -> Value | None:
     """The tensor whose numbers, and no others, a node's one result has elsewhere; None for other nodes. With
     `beside_constants` constants may be among them, such as a padding."""
     op = all_ops().get(node.op)

@@ -19,7 +19,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.conv import conv_window
 from openane.ops.half_bits import from_half, to_half
-from openane.ops.moved import moved
+from openane.ops.moved import numbers_from
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
 from openane.ops.step_pairs import Counted, largest
@@ -156,7 +156,7 @@ class _Sums:
     def _known(self, value: Value) -> Node | None:
         """The nearest_steps that makes a value's numbers, which may have been moved since, as it is by now."""
         producer = self.producers.get(id(value))
-        while producer is not None and (before := moved(producer)) is not None:
+        while producer is not None and (before := numbers_from(producer)) is not None:
             producer = self.producers.get(id(before))
         if producer is None or producer.op != NAME:
             return None
@@ -171,7 +171,7 @@ class _Sums:
         if (id(x), count) not in self.whole:
             made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
             movement = self.producers[id(x)]
-            before = moved(movement)
+            before = numbers_from(movement)
             if before is not None:
                 changed, operands = movement, {"x": self._times(before, count)}
             else:

@@ -9,7 +9,7 @@ from openane.graph import Graph, Node, Value, substituted
 from openane.ops import get_op
 from openane.ops import whole_sums as sums
 from openane.ops.arithmetic import scalar
-from openane.ops.moved import moved
+from openane.ops.moved import numbers_from
 from openane.ops.written_steps import keeps_steps
 from openane.passes.rewrite import rebuilt, taken_names
 
@@ -43,7 +43,7 @@ def _rounded_once(graph: Graph) -> Graph:
 def _rounded_before(node: Node, makers: Mapping[int, Node]) -> bool:
     """Whether a rounding finds each number of what it reads as it would leave it."""
     before = makers.get(id(node["x"]))
-    while before is not None and (source := moved(before)) is not None:
+    while before is not None and (source := numbers_from(before)) is not None:
         before = makers.get(id(source))
     return before is not None and keeps_steps(node, before)
 

@@ -16,8 +16,8 @@ from openane.cli.model_options import OPTIONS, TARGETS
 from openane.importers import write_mlpackage
 from openane.ops.build import GraphBuilder
 
-TAKES = {**{verb: set(OPTIONS) for verb in ("compile", "run", "profile", "explain")}, "info": {"--shape", "--limit"},
-         "convert": {"--shape", "--value", "--limit"},
+TAKES = {**{verb: set(OPTIONS) for verb in ("compile", "run", "profile", "explain")},
+         **{verb: {"--shape", "--value", "--limit"} for verb in ("info", "convert")},
          "quantize": set(OPTIONS) - {"--pad", "--precision", "--optimise"},
          "check": set(OPTIONS) - {"--pad", "--no-cache", "--optimise"},
          "generate": {"--target", "--no-cache"}, "serve": {"--target", "--no-cache"},

@@ -13,7 +13,7 @@ from dataclasses import replace
 from openane.compiler.partition.hosting import HostPolicy
 from openane.graph import Graph, Node, TensorType, Value, substituted
 from openane.ops import get_op
-from openane.ops.moved import moved
+from openane.ops.moved import numbers_from
 
 ROUNDED = "The model rounds an input to whole steps, of which fp16 would change some; the host has all of its digits."
 
@@ -34,7 +34,7 @@ def with_rounded_inputs(graph: Graph, hosted: Mapping[int, str], policy: HostPol
             continue
         if get_op(node.op).rounds and policy.rounds(node):
             found |= dict.fromkeys(map(id, (node, *_way(x, movers))), ROUNDED)
-        elif moved(node, beside_constants=True) is x:
+        elif numbers_from(node, beside_constants=True) is x:
             wide.add(id(node.output))
             movers[id(node.output)] = node
     left = {id(node) for node in graph.nodes} - found.keys() - hosted.keys()
@@ -59,7 +59,7 @@ def _way(value: Value, movers: Mapping[int, Node]) -> list[Node]:
     way = []
     while (node := movers.get(id(value))) is not None:
         way.append(node)
-        before = moved(node, beside_constants=True)
+        before = numbers_from(node, beside_constants=True)
         assert before is not None, "movers has no others"
         value = before
     return way
