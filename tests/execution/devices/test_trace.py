@@ -260,6 +260,19 @@ def test_torn_traces_give_format_errors(recorded, tmp_path: Path, seed: int) -> 
         driver.close()
 
 
+def test_a_blob_whose_name_is_no_text_where_it_lies(recorded, tmp_path: Path) -> None:
+    """The list at the end of the archive names it, the entry itself says other bytes and that they are UTF-8."""
+    path = tmp_path / "named.trace"
+    data = bytearray(recorded[0].read_bytes())
+    with zipfile.ZipFile(recorded[0]) as archive:
+        entry = next(each for each in archive.infolist() if each.filename.startswith("blobs/"))
+    data[entry.header_offset + 7] |= 0x08  # bit 11 of the flags
+    data[entry.header_offset + 30] = 0xF3
+    path.write_bytes(data)
+    with pytest.raises(ane.FormatError, match="cannot be read"):
+        Trace(path).blob(entry.filename.removeprefix("blobs/"))
+
+
 def test_a_file_that_is_no_trace_is_closed(tmp_path: Path) -> None:
     """A file that is left open is a ResourceWarning, which fails."""
     path = tmp_path / "x.trace"

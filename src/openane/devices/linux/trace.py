@@ -185,7 +185,7 @@ class Trace:
                                   found=size)
             data = self._zip.read(f"blobs/{name}")
         except (KeyError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError,
-                EOFError) as error:
+                EOFError, UnicodeDecodeError) as error:  # names where blobs lie, which are decoded again
             raise FormatError(f"{self.path}: blob {name} cannot be read: {error}") from None
         if hashlib.sha256(data).hexdigest() != name:
             raise FormatError(f"{self.path}: blob {name} does not hold what its name says")
