@@ -9,11 +9,10 @@ import numpy as np
 
 from openane.graph import Value
 from openane.importers.step import ImportStep
+from openane.ops.written_functions import HARD
 
 GELU_MODES = {"none": "EXACT", "tanh": "TANH_APPROXIMATION"}
 """MIL's mode of gelu by the name ONNX and PyTorch give the approximation."""
-
-SIXTH = 1 / 6
 
 Adding = Callable[..., Value]
 """How a node is added: Step.add, or what a format puts in its place."""
@@ -21,7 +20,7 @@ Adding = Callable[..., Value]
 
 def hard_sigmoid(step: ImportStep, x: Value, part: str = "") -> Value:
     """clip(x / 6 + 1/2, 0, 1)."""
-    return step.add("sigmoid_hard", part, x=x, alpha=SIXTH, beta=0.5)
+    return step.add("sigmoid_hard", part, x=x, **HARD)
 
 
 def hard_swish(step: ImportStep, x: Value) -> Value:

@@ -31,6 +31,7 @@ TOLERANCE = 5e-4
 MOST = 14
 """Operations a function is written in at most."""
 HARD: Settings = {"alpha": 1 / 6, "beta": 0.5}
+"""Slope and offset of the hard sigmoid that hard swish is made of, PyTorch's and Paddle's."""
 HARD_SWISH = "hard_swish"
 """x times the hard sigmoid of x: MIL has no operation that is it."""
 EXPONENTIAL = frozenset(["exp"])
@@ -64,7 +65,7 @@ def _wanted(close: bool) -> tuple[tuple[str, Settings, np.ndarray], ...]:
         found.append(("silu", {}, x * functions.sigmoid(x)))
         found += [("gelu", {"mode": mode}, functions.gelu(x, mode))
                   for mode in ("EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION")]
-        hard = np.clip(x / 6 + 0.5, 0, 1)
+        hard = np.clip(HARD["alpha"] * x + HARD["beta"], 0, 1)
         found += [("sigmoid_hard", HARD, hard), (HARD_SWISH, HARD, x * hard)]
     return tuple(found)
 
