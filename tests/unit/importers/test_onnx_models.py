@@ -150,15 +150,58 @@ def test_errors_teach(node, error, message, ints, model):
         load_onnx(proto)
 
 
-def test_the_branch_taken_is_imported_and_computed_conditions_are_refused(model):
+def test_the_branch_taken_is_imported(model):
     result = helper.make_empty_tensor_value_info("r")
     inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Sigmoid")]
     node = helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])
     for condition, op in ((True, "relu"), (False, "sigmoid")):
         assert load_onnx(model([node], {"x": (2,)}, {"c": np.array(condition)})).nodes[0].op == op
-    above = helper.make_node("Greater", ["x", "k"], ["c"])
-    with pytest.raises(UnsupportedError, match="the condition must be a constant"):
-        load_onnx(model([above, node], {"x": (1,)}, {"k": np.float32(1)}))
+
+
+@pytest.mark.parametrize("x", [2, -3])
+def test_of_two_branches_a_computed_condition_chooses(x, model, compare):
+    results = [helper.make_empty_tensor_value_info(name) for name in "rk"]
+    constant = onnx.numpy_helper.from_array(np.array([4, 5, 6], np.float32), "k")
+    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], results, [constant])
+             for op in ("Relu", "Sigmoid")]
+    nodes = [helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0), helper.make_node("Greater", ["s", "z"], ["c"]),
+             helper.make_node("If", ["c"], ["p", "q"], then_branch=inner[0], else_branch=inner[1]),
+             helper.make_node("Add", ["p", "q"], ["y"])]
+    compare(model(nodes, {"x": (1, 3)}, {"z": np.float32(0)}, 13), {"x": np.array([[x, 0.5, -0.25]], np.float32)},
+            tolerance=0.01)
+
+
+def test_branches_of_two_shapes_need_a_known_condition(model):
+    result = helper.make_empty_tensor_value_info("r")
+    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Flatten")]
+    nodes = [helper.make_node("Greater", ["x", "k"], ["c"]),
+             helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
+    for shape in ((1, 1, 2), (1, 1, 1)):
+        with pytest.raises(UnsupportedError, match="the condition must be a constant"):
+            load_onnx(model(nodes, {"x": shape}, {"k": np.float32(1)}, 13))
+
+
+@pytest.mark.parametrize(("kind", "value"), [(onnx.TensorProto.INT64, 16000), (onnx.TensorProto.BOOL, True)])
+def test_a_branch_that_a_setting_takes_asks_for_its_value(kind, value):
+    result = helper.make_empty_tensor_value_info("r")
+    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Sigmoid")]
+    rate = onnx.numpy_helper.from_array(np.array(value), "k")
+    graph = helper.make_graph(
+        [helper.make_node("Equal", ["sr", "k"], ["c"]),
+         helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])], "g",
+        [helper.make_tensor_value_info("x", 1, [2]), helper.make_tensor_value_info("sr", kind, [])],
+        [helper.make_tensor_value_info("y", 1, None)], [rate])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)])
+    with pytest.raises(RunTimeOperandError, match=r"the condition must be a constant(.|\n)*--value sr=NUMBER"):
+        load_onnx(proto)
+    assert load_onnx(proto, values={"sr": np.array(value)}).nodes[0].op == "relu"
+
+
+@pytest.mark.parametrize(("shape", "hint"), [((4,), "--value x=NUMBER"), ((1, 8), "mask what does not count")])
+def test_data_is_not_asked_for_as_a_value(shape, hint, model):
+    nodes = [helper.make_node("Greater", ["x", "k"], ["c"]), helper.make_node("NonZero", ["c"], ["y"])]
+    with pytest.raises(RunTimeOperandError, match=hint):
+        load_onnx(model(nodes, {"x": shape}, {"k": np.float32(0)}))
 
 
 def test_files_are_told_apart_by_content(tmp_path, model):

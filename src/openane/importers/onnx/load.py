@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,8 +25,17 @@ from openane.importers.onnx.known import computed_now
 from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
 from openane.importers.onnx.operators import OPERATORS
-from openane.importers.onnx.ports import check_declared, check_shapes, port_dtype, port_shape, port_value
+from openane.importers.onnx.ports import (
+    check_declared,
+    check_shapes,
+    is_data,
+    is_setting,
+    port_dtype,
+    port_shape,
+    port_value,
+)
 from openane.importers.onnx.positions import positions
+from openane.importers.onnx.references import lasts, read, read_by
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
@@ -64,10 +73,10 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
                        relative, positions(model.graph) if lookups else frozenset(), folding=Budget(stated=limit))
         walk.ports()
-        lasts = _lasts(model.graph)
+        last_uses = lasts(model.graph)
         for position, node in enumerate(model.graph.node):
             walk.node(node, position)
-            walk.release(lasts.get(position, ()))
+            walk.release(last_uses.get(position, ()))
         return walk.finish()
 
 
@@ -83,7 +92,7 @@ def _opset(model: Proto) -> int:
 class _Import:
     """State of one import: `known` maps ONNX tensor names to what they are, `waiting` to initialisers that are read
     when they are first used, and `spent` are those that nothing will use again. `relative` are results that need not
-    be rounded, `positions` those that are computed as integers."""
+    be rounded, `positions` those that are computed as integers. `origins` names the inputs a tensor depends on."""
 
     graph: Proto
     version: int
@@ -108,7 +117,7 @@ class _Import:
 
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
-        self.read = frozenset(_read(self.graph))
+        self.read = frozenset(read(self.graph))
         metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self._inputs()
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
@@ -173,7 +182,7 @@ class _Import:
         """Imports one node."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
         operator = self._operator(node, label)
-        inputs, outputs, names = list(node.input), list(node.output), list(_read_by(node))
+        inputs, outputs, names = list(node.input), list(node.output), list(read_by(node))
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
@@ -182,18 +191,29 @@ class _Import:
                         [self._use(name, label) for name in inputs], inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
                         partial(self.body, origins), self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding)
+                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding,
+                        self._set_by(inputs))
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
-            raise error.of(self.origins.get(error.operand, frozenset())) from None
+            origins = self.origins.get(error.operand, frozenset())
+            raise error.of(origins, self._inputs_that(is_data, origins)) from None
         results = result if isinstance(result, tuple) else (result,)
         for name, operand in filter(itemgetter(0), zip(outputs, results, strict=False)):
             self._define(name, operand, label)
             self.origins[name] = origins if isinstance(operand, Value) else frozenset()
+
+    def _inputs_that(self, are: Callable[[Operand], bool], names: Iterable[str]) -> frozenset[str]:
+        """Those of the inputs of the model that are so."""
+        return frozenset(name for name in names if are(self.known[name]))
+
+    def _set_by(self, names: Sequence[str]) -> frozenset[str]:
+        """Those of the tensors that come of nothing but settings."""
+        return frozenset(name for name in names if self.origins.get(name)
+                         and self._inputs_that(is_setting, self.origins[name]) == self.origins[name])
 
     def _operator(self, node: Proto, label: str) -> str:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
@@ -290,29 +310,3 @@ def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
                                remedy="export with fixed shapes, so that it is computed at import")
     raise unknown_operator(step.label, step.op, OPERATORS, "export it in other operators "
                            "(openane.importers.onnx.OPERATORS has those known), or compute it on the host")
-
-
-def _lasts(graph: Proto) -> dict[int, list[str]]:
-    """Names by the position of the last node that refers to them; outputs have none."""
-    outputs = {port.name for port in graph.output}
-    lasts = {name: position for position, node in enumerate(graph.node) for name in (*_read_by(node), *node.output)}
-    table: dict[int, list[str]] = {}
-    for name, position in lasts.items():
-        if name not in outputs:
-            table.setdefault(position, []).append(name)
-    return table
-
-
-def _read(graph: Proto) -> Iterator[str]:
-    """Names that nodes and outputs of a graph, or of the graphs inside, refer to."""
-    yield from (port.name for port in graph.output)
-    for node in graph.node:
-        yield from _read_by(node)
-
-
-def _read_by(node: Proto) -> Iterator[str]:
-    """Names a node refers to."""
-    yield from node.input
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield from _read(attribute.g)

@@ -11,7 +11,10 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import NUMPY_TYPES, Value
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES, dtype_name
 from openane.importers.onnx.model import Proto
+from openane.importers.onnx.step import Operand
 
+MOST_STATED = 5
+"""Real numbers of an input that somebody may state: scales of a resize are that few, an image is not."""
 OPEN = "?"
 """What stands for an open dimension without a name."""
 
@@ -54,6 +57,16 @@ def port_shape(port: Proto, given: Sequence[int] | None) -> tuple[int, ...]:
     if port.type.tensor_type.HasField("shape") and not _fits(given, dims):
         raise GraphError(f"{_stated(port)}: the given shape {list(given)} does not fit")
     return tuple(given)
+
+
+def is_setting(value: Operand) -> bool:
+    """Whether an input is a single integer or truth value: a sample rate, or whether there is a cache."""
+    return isinstance(value, Value) and value.dtype != "fp16" and value.type.elements == 1
+
+
+def is_data(value: Operand) -> bool:
+    """Whether an input is another one from run to run, so that nobody states it when a model is compiled."""
+    return isinstance(value, Value) and value.dtype == "fp16" and value.type.elements > MOST_STATED
 
 
 def _declared(port: Proto) -> list[int | str]:

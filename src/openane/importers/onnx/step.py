@@ -29,18 +29,28 @@ class RunTimeOperandError(UnsupportedError):
     """A node needs an operand when the model is compiled that is computed while it runs: the tensor `operand`, which
     depends on the model's `inputs` (filled in by the walk)."""
 
-    def __init__(self, label: str, what: str, operand: str, inputs: frozenset[str] = frozenset()) -> None:
-        names = sorted(inputs) or ["NAME"]
-        options = " ".join(f"--value {name}=NUMBER" for name in names)
-        arrays = ", ".join(f'"{name}": array' for name in names)
-        super().__init__(label, f"{what} must be a constant", found=f"{operand!r}, computed",
-                         remedy=f"make constants of the inputs it comes from ({options}, in Python "
-                                f"values={{{arrays}}}), or simplify the model first (onnxsim)")
+    def __init__(self, label: str, what: str, operand: str, inputs: frozenset[str] = frozenset(),
+                 data: frozenset[str] = frozenset()) -> None:
+        remedy = _of_data(sorted(data)) if data else _of_settings(sorted(inputs) or ["NAME"])
+        super().__init__(label, f"{what} must be a constant", found=f"{operand!r}, computed", remedy=remedy)
         self.what, self.operand, self.inputs = what, operand, inputs
 
-    def of(self, inputs: frozenset[str]) -> RunTimeOperandError:
-        """The error with the inputs the operand depends on."""
-        return RunTimeOperandError(self.operation, self.what, self.operand, inputs)
+    def of(self, inputs: frozenset[str], data: frozenset[str]) -> RunTimeOperandError:
+        """The error with the inputs the operand depends on, and those among them that are data of each run."""
+        return RunTimeOperandError(self.operation, self.what, self.operand, inputs, data)
+
+
+def _of_settings(names: Sequence[str]) -> str:
+    options = " ".join(f"--value {name}=NUMBER" for name in names)
+    arrays = ", ".join(f'"{name}": array' for name in names)
+    return f"make constants of the inputs it comes from ({options}, in Python values={{{arrays}}}), or simplify the " \
+           "model first (onnxsim)"
+
+
+def _of_data(names: Sequence[str]) -> str:
+    return f"it comes of the data in {', '.join(map(repr, names))}, and what is computed, and its sizes, are settled " \
+           "before a run: mask what does not count (Where) or keep a fixed number of the best (TopK) instead; or end " \
+           "the model in front of it (onnx.utils.extract_model) and compute the rest on the host"
 
 
 @dataclass(slots=True)
@@ -65,6 +75,9 @@ class OnnxStep(AnyStep):
     """Whether what it quantises, or dequantises, may stay as it is: see importers.onnx.dynamic."""
     folding: Budget = field(default_factory=Budget)
     """That of the whole model."""
+    settings: frozenset[str] = frozenset()
+    """Those of its inputs that come of nothing but single integers and truth values among the model's inputs: a sample
+    rate, whether there is a cache."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs

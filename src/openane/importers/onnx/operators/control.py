@@ -1,6 +1,7 @@
 """ONNX If, Loop and Scan where the model itself decides how they run: the branch that is taken, the loop unrolled.
 
-The engine has no control flow, so conditions and counts are constants.
+The engine has no control flow. Counts are constants; where the condition of an If is computed both branches are, and
+one is chosen.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from itertools import count
 
 import numpy as np
 
-from openane.errors import GraphError, UnsupportedError
+from openane.errors import AneError, GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.model import Proto
-from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
+from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, RunTimeOperandError
 
 MOST_TURNS = 256
 """Largest number of turns a loop is unrolled to."""
+CONDITION = "the condition"
 
 
 def _graph(step: OnnxStep, name: str, inputs: int | None = None) -> Proto:
@@ -30,8 +32,30 @@ def _graph(step: OnnxStep, name: str, inputs: int | None = None) -> Proto:
 
 
 def _if(step: OnnxStep) -> Result:
-    taken = bool(step.array(0, "the condition").reshape(()))
+    condition = step.operand(0)
+    if isinstance(condition, Value) and condition.type.elements == 1 and step.input_names[0] not in step.settings:
+        return _both(step, condition)
+    taken = bool(step.array(0, CONDITION).reshape(()))
     return step.body(_graph(step, "then_branch" if taken else "else_branch"), {})
+
+
+def _both(step: OnnxStep, condition: Value) -> Result:
+    """What the condition chooses of what both branches compute. Where they cannot be computed, or differ in shape, the
+    condition is what has to be known; and so is a setting, which stays what it is from run to run."""
+    try:
+        taken, other = (step.body(_graph(step, name), {}) for name in ("then_branch", "else_branch"))
+    except AneError as error:
+        raise RunTimeOperandError(step.label, CONDITION, step.input_names[0]) from error
+    if [each.shape for each in taken] != [each.shape for each in other]:
+        raise RunTimeOperandError(step.label, CONDITION, step.input_names[0])
+    return tuple(_chosen(step, condition, *pair) for pair in zip(taken, other, strict=True))
+
+
+def _chosen(step: OnnxStep, condition: Value, taken: Operand, other: Operand) -> Operand:
+    first, second = (step.widened(step.constants.value(each, f"{step.name}_{name}") if isinstance(each, np.ndarray)
+                                  else each) for name, each in (("then", taken), ("else", other)))
+    choice = step.reshaped(condition, (1,) * max(first.type.rank, 1), "condition")
+    return step.add("select", part="chosen", cond=choice, a=first, b=second)
 
 
 def _loop(step: OnnxStep) -> Result:
