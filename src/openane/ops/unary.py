@@ -7,12 +7,14 @@ behind a convolution or product. The rest is composed of table and planar operat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from openane.chips import Limits
+from openane.engine import Activation
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops import blocks, get_op
 from openane.ops.accuracy import EXACT
@@ -140,12 +142,16 @@ def _closely(lowering: Lowering, unary: Unary) -> bool:
 
 
 def _lower(node: Node, lowering: Lowering, *, unary: Unary) -> None:
-    """One pass-through where the function is a post stage, else its composition."""
-    source, target = lowering.read(node["x"]), lowering.result(node.output)
-    made = _post(node, lowering, unary=unary)
+    """One pass-through where the function is a post stage, with the ReLU that alone reads a multiple, else its
+    composition."""
+    source, made = lowering.read(node["x"]), _post(node, lowering, unary=unary)
     if made is not None:
-        lowering.copy(source, target, *made)
+        post, table = made
+        value, clamped = lowering.relu_behind(node) if post.activation is Activation.NONE else (node.output, False)
+        lowering.copy(source, lowering.result(value), replace(post, activation=Activation.RELU) if clamped else post,
+                      table)
         return
+    target = lowering.result(node.output)
     if exponent_of(node):
         assert unary.held is not None, f"{unary.name} has no exponent"
         unary.held(Stages(lowering, target.shape), target, source, settings(unary, node.operands), exponent_of(node))

@@ -18,6 +18,7 @@ from openane.ops.halves import LARGEST as LARGEST_HALF
 from openane.ops.halves import SMALLEST_NORMAL, below_zero, largest_magnitude
 from openane.passes.exponent_agreement import Agreement, Bounds, felt
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
+from openane.passes.joined_errors import JoinedErrors
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import room
 
@@ -34,8 +35,8 @@ COSTLY = 2.0 ** -1
 """By how much smaller numbers must be for what costs a task."""
 USUAL = 1.0
 """The root mean square that what loses digits is given."""
-MOST = 64
-"""By which power of two no number needs to be raised."""
+MOST = 128
+"""By which power of two no number needs to be raised: what is smaller has no digits in fp32 either."""
 MOST_OWN = 14
 """The power of two that the post scale of one task takes back of its sums. What is rounded then is less than a 50th of
 the smallest fp16 number."""
@@ -201,11 +202,11 @@ def _factors_room(node: Node, said: Said, ranges: Ranges) -> int:
 def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, int]) -> Mapping[int, int]:
     """The exponents that sums have beside those of their results; none where these count steps, of whatever size."""
     inner = {}
-    users = graph.users()
+    users, joined = graph.users(), JoinedErrors(graph, said, ranges)
     for node in graph.nodes:
         if said.exponents[id(node)].relation is Relation.LINEAR and not _counts_steps(users.get(id(node.output), ())):
             exponent = found.get(id(node.output), 0)
-            own = _inner(node, ranges[id(node.output)], exponent, said.products[id(node)])
+            own = _inner(node, ranges[id(node.output)], exponent, said.products[id(node)], joined)
             if own > 0:
                 own = max(0, min(own, _products_room(node, said, ranges) - exponent))
             if own:
@@ -258,15 +259,23 @@ def _gains(largest: float, sums: bool, ranges: Ranges, border: Border) -> bool:
     return border.relieves or border.joined or (held and (sums or largest > LARGEST_HALF))
 
 
-def _inner(node: Node, seen: Range, exponent: int, count: int) -> int:
+def _inner(node: Node, seen: Range, exponent: int, count: int, joined: JoinedErrors) -> int:
     """The exponent of a node's sums, of `count` products each, beside that of their result. It costs a task where there
-    is a bias, and nothing else: whether an engine scales before or after it adds a bias is not known."""
+    is a bias, and nothing else: whether an engine scales before or after it adds a bias is not known. For digits that
+    nothing sees beside larger numbers there is no such task."""
     largest, usual = seen.largest * 2.0 ** exponent, seen.usual * 2.0 ** exponent
     costs = biased(node)
-    large = largest > LIMIT and seen.largest <= LARGEST_HALF
-    if not usual or not (large or usual < least(count) * (COSTLY if costs else 1.0)):
+    large, needed = largest > LIMIT and seen.largest <= LARGEST_HALF, least(count) * (COSTLY if costs else 1.0)
+    if not usual or not (large or usual < needed):
+        return 0
+    if costs and not large and _seen_beside(node, joined) * 2.0 ** exponent >= needed:
         return 0
     return _room(largest) if large else max(0, min(_room(largest, RAISED), round(math.log2(USUAL / usual)), MOST_OWN))
+
+
+def _seen_beside(node: Node, joined: JoinedErrors) -> float:
+    product = get_op(node.op).product
+    return joined.beside(node.output, 1 if product is None else product.axis)
 
 
 def biased(node: Node) -> bool:

@@ -189,3 +189,41 @@ def test_neighbours_agree(made: Callable[[], Graph], bound: float) -> None:
     before, plain = error_and_tasks(graph, inputs, "as-is")
     assert found < bound < before
     assert count <= plain
+
+
+def branches(apart: int, back: int) -> tuple[Graph, Inputs]:
+    """Two convolutions, one of results 2^-apart as large as the other's, clamped, joined, and read by one whose weights
+    for the smaller ones are 2^back times as large."""
+    rng, builder = np.random.default_rng(4), GraphBuilder("branches")
+    x = builder.input("x", "fp16", (1, 16, 8, 8))
+    parts = []
+    for step in (0, -apart):
+        weight, bias = (half(rng.standard_normal(shape) * 2.0 ** step) for shape in ((16, 16, 1, 1), (16,)))
+        parts.append(builder.single("relu", x=builder.single("conv", x=x, weight=weight, bias=bias)))
+    joined = builder.single("max_pool", x=builder.single("concat", values=tuple(parts), axis=1), pad_type="valid",
+                            kernel_sizes=[2, 2], strides=[2, 2])
+    weight = rng.standard_normal((8, 32, 1, 1)) / 16
+    weight[:, 16:] *= 2.0 ** back
+    return builder.finish({"y": builder.single("conv", x=joined, weight=half(weight))}), \
+        {"x": half(rng.standard_normal((1, 16, 8, 8)))}
+
+
+@pytest.mark.parametrize(("back", "more"), [(0, 0), (11, 1)], ids=["unseen", "seen"])
+def test_digits_of_a_branch_that_nothing_sees_cost_no_task(back: int, more: int) -> None:
+    """Beside a branch 2^11 times as large its digits are nothing, unless weights make up for that; then one task takes
+    the power back and clamps."""
+    graph, inputs = branches(11, back)
+    found, count = error_and_tasks(graph, inputs, "safe")
+    before, plain = error_and_tasks(graph, inputs, "as-is")
+    assert found < 1e-3
+    assert count == plain + more
+    assert not more or before > 2 * found
+
+
+def test_a_clamp_behind_a_multiple_is_in_its_task() -> None:
+    builder = GraphBuilder("clamped")
+    x = builder.input("x", "fp16", (1, 16, 8, 8))
+    multiple = builder.single("linear_activation", x=x, alpha=2.0 ** -5, beta=0.0)
+    graph = builder.finish({"y": builder.single("relu", x=multiple)})
+    inputs = {"x": half(np.random.default_rng(7).standard_normal((1, 16, 8, 8)))}
+    assert error_and_tasks(graph, inputs, "as-is") == (0.0, 1)
