@@ -10,6 +10,7 @@ import argparse
 import difflib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -54,6 +55,8 @@ FAILED, USAGE, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command line (without the program's name) and returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    wording = warnings.formatwarning
+    warnings.formatwarning = _warning  # of those that are shown; what collects or raises them is left alone
     try:
         return _dispatch(arguments)
     except SystemExit as stop:  # argparse has already said why
@@ -69,6 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail("there is not enough memory for this")
     except KeyboardInterrupt:
         return INTERRUPTED
+    finally:
+        warnings.formatwarning = wording
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -99,6 +104,14 @@ def _overview() -> argparse.ArgumentParser:
         epilog=f"verbs:\n{lines}\n\n'ane VERB --help' explains one of them.")
     parser.add_argument("--version", action="version", version=f"openane {__version__}")
     return parser
+
+
+def _warning(message: Warning | str, category: type[Warning], filename: str, lineno: int,
+             line: str | None = None) -> str:
+    """A warning as the command says it: what it warns of, not which line of the source does."""
+    from openane.wording import message_text
+
+    return f"ane: warning: {message_text(str(message))}\n"
 
 
 def _fail(message: str) -> int:

@@ -104,3 +104,10 @@ def test_a_reader_that_leaves_is_no_error(corpus: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == PIPE_CLOSED
+
+
+def test_a_warning_says_what_it_warns_of_and_not_which_line_does() -> None:
+    result = ane(code="import sys, warnings; import openane.cli.ops as ops; from openane.cli import main\n"
+                      "ops.run = lambda options: warnings.warn('rows hold\\x1b -1', RuntimeWarning) or 0\n"
+                      "sys.exit(main(['ops']))")
+    assert (result.returncode, result.stderr) == (0, "ane: warning: rows hold\\x1b -1\n")

@@ -219,6 +219,22 @@ def test_extents_of_resized_images_are_those_of_runtimes(extents, one):
     assert graph.outputs[0].shape[2] == new
 
 
+def test_places_at_the_crossings_of_rows_and_columns_are_gathered_one_axis_after_the_other(one):
+    """As adaptive pools are exported that do not divide their extent."""
+    rows, columns = np.array([[0, 1, 2], [2, 3, 4]]), np.array([[1, 2], [3, -1], [0, 4], [2, 2]])
+    crossings = np.stack(np.broadcast_arrays(rows[:, :, None, None], columns), -1)
+    assert crossings.shape == (2, 3, 4, 2, 2)
+    graph = one("GatherND", (5, 6, 1, 3), [crossings])
+    assert [node.op for node in graph.nodes] == ["gather", "gather", "reshape"]
+    assert graph.outputs[0].shape == (2, 3, 4, 2, 1, 3)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_any_places_are_gathered_into_six_dimensions(depth, one):
+    places = np.random.default_rng(3).integers(-4, 4, (2, 2, 2, 2, depth))
+    assert one("GatherND", (4, 5, 6), [places]).outputs[0].shape == (2, 2, 2, 2, *(4, 5, 6)[depth:])
+
+
 def test_every_operator_is_tested():
     texts = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_onnx_*.py")]
     missing = [op for op in OPERATORS if not any(f'"{op.rpartition(":")[2]}"' in text for text in texts)]

@@ -81,6 +81,7 @@ NOT_READ = ("computed lengths",)
 """Cases whose operands our reader asks to be constants."""
 
 
+@pytest.mark.filterwarnings("ignore:.*rows behind those that are kept:RuntimeWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_a_case(name, tmp_path):
     graph, rng = graph_of(name), np.random.default_rng(1)

@@ -4,6 +4,7 @@ computed while it runs: then the host does it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 import numpy as np
 
@@ -93,7 +94,46 @@ def _places(step: OnnxStep, shape: tuple[int, ...], skipped: int) -> Operand:
 
 def _gather_nd(step: OnnxStep) -> Operand:
     x, batch = step.number(0), step.integer("batch_dims", 0)
-    return step.add("gather_nd", x=x, indices=_places(step, x.shape, batch), batch_dims=batch)
+    places = _places(step, x.shape, batch)
+    if isinstance(places, Value) or batch:
+        return step.add("gather_nd", x=x, indices=places, batch_dims=batch)
+    shape, depth = (*places.shape[:-1], *x.shape[places.shape[-1]:]), places.shape[-1]
+    bounded(step, shape)
+    grid = outer_product(places)
+    if grid is None and max(len(shape), x.type.rank) > MOST_DIMENSIONS:
+        rows = step.add("reshape", part="rows", x=x, shape=(prod(x.shape[:depth]), *x.shape[depth:]))
+        x, grid = rows, [np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), x.shape[:depth]).reshape(-1)]
+    if grid is None:
+        return step.add("gather_nd", x=x, indices=places, batch_dims=0)
+    for axis, along in enumerate(grid):
+        x = step.add("gather", part=f"axis{axis}", x=x, indices=along.astype(np.int32), axis=axis)
+    return step.add("reshape", x=x, shape=shape)
+
+
+def outer_product(places: np.ndarray) -> list[np.ndarray] | None:
+    """Index vectors [..., axes] that take everything at the crossings of some places along each axis: those places, a
+    vector for each of several axes. None for others, and for a single axis."""
+    shape, count = places.shape[:-1], places.shape[-1]
+    if count < 2 or not places.size:
+        return None
+    grid: list[np.ndarray] = []
+    behind = len(shape)
+    for axis in reversed(range(count)):
+        own = places[..., axis]
+        begin = 0 if axis == 0 else _first_changing(own, behind)
+        along = own[(0,) * begin + (slice(None),) * (behind - begin) + (0,) * (len(shape) - behind)]
+        wide = along.reshape((1,) * begin + along.shape + (1,) * (len(shape) - behind))
+        if not np.array_equal(own, np.broadcast_to(wide, shape)):
+            return None
+        grid.insert(0, along.reshape(-1))
+        behind = begin
+    return grid
+
+
+def _first_changing(array: np.ndarray, end: int) -> int:
+    """The first dimension, before `end`, along which an array is not the same."""
+    changing = (d for d in range(end) if array.shape[d] > 1 and not (array == array.take([0], d)).all())
+    return next(changing, end)
 
 
 def _scatter_mode(step: OnnxStep) -> str:

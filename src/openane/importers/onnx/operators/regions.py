@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 
 import numpy as np
@@ -47,9 +48,12 @@ def _non_max_suppression(step: OnnxStep) -> Operand:
         raise GraphError(f"{step.label}: max_output_boxes_per_class must be 1 or more, found {most}")
     bounds = {name: step.number_in(index, name) for index, name in ((3, "iou_threshold"), (4, "score_threshold"))
               if step.has(index)}
-    boxes = step.real(0)
+    boxes, scores = step.real(0), step.real(1)
     most = min(most, *boxes.shape[1:2])  # exporters say the largest int64 where there is no limit
-    return step.add("non_maximum_suppression", boxes=boxes, scores=step.real(1), most=most,
+    warnings.warn(f"{step.label}: its result has a row for every box that may be kept, {most} for each class of each "
+                  "image, since shapes are static; rows behind those that are kept hold -1, which is no box: leave "
+                  "them out of what is made of them", RuntimeWarning, stacklevel=2)
+    return step.add("non_maximum_suppression", boxes=boxes, scores=scores, most=most,
                     overlap=np.float32(bounds.get("iou_threshold", 0.0)),
                     least_score=np.float32(bounds.get("score_threshold", -np.inf)),
                     centred=bool(step.integer("center_point_box", 0)))
