@@ -26,7 +26,7 @@ from openane.ops.tensor import as_planes
 from openane.ops.unary import record
 from openane.ops.unary import stage as stage_of
 
-STEPS = 256
+STEPS = 1024
 """Steps one operation is unrolled into: each takes three to a dozen engine operations."""
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 
@@ -85,7 +85,7 @@ def check_activations(arguments: Arguments, names: Sequence[str]) -> None:
 
 
 def few_steps(node: Node, limits: Limits) -> bool:
-    """The sequence may have at most 256 steps: each becomes engine operations of its own; cut longer ones and carry
+    """The sequence may have at most 1024 steps: each becomes engine operations of its own; cut longer ones and carry
     the states over."""
     return node["x"].shape[0] <= STEPS
 

@@ -176,9 +176,36 @@ def test_branches_of_two_shapes_need_a_known_condition(model):
     inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Flatten")]
     nodes = [helper.make_node("Greater", ["x", "k"], ["c"]),
              helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
-    for shape in ((1, 1, 2), (1, 1, 1)):
-        with pytest.raises(UnsupportedError, match="the condition must be a constant"):
-            load_onnx(model(nodes, {"x": shape}, {"k": np.float32(1)}, 13))
+    with pytest.raises(UnsupportedError, match=r"\[\[1, 1, 1\]\] and the other \[\[1, 1\]\], must"):
+        load_onnx(model(nodes, {"x": (1, 1, 1)}, {"k": np.float32(1)}, 13))
+    with pytest.raises(UnsupportedError, match="the condition must be a constant"):
+        load_onnx(model(nodes, {"x": (1, 1, 2)}, {"k": np.float32(1)}, 13))
+
+
+def test_a_branch_that_cannot_be_computed_is_named(model):
+    result = helper.make_empty_tensor_value_info("r")
+    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Unknown")]
+    nodes = [helper.make_node("Greater", ["x", "k"], ["c"]),
+             helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
+    with pytest.raises(UnsupportedError, match=r"one of its branches cannot be computed .*Unknown"):
+        load_onnx(model(nodes, {"x": (1,)}, {"k": np.float32(1)}, 13))
+
+
+@pytest.mark.parametrize("turns", [600, 5000])
+def test_a_loop_of_many_turns_is_unrolled_as_far_as_its_nodes_allow(turns, model, ints):
+    """A number for each turn is bounded by how many nodes all turns come to, and turns that compute nothing by their
+    own number."""
+    ports = [helper.make_tensor_value_info("i", 7, []), helper.make_tensor_value_info("c", 9, []),
+             helper.make_tensor_value_info("s", 1, [1])]
+    body = helper.make_graph([helper.make_node("Add", ["s", "half"], ["t"])], "body", ports,
+                             [ports[1], helper.make_tensor_value_info("t", 1, [1])])
+    proto = model([helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], {"x": (1,)},
+                  {"n": np.array(turns), "half": np.array([0.5], np.float32)})
+    if turns > 4096:
+        with pytest.raises(UnsupportedError, match=r"limit 4096(.|\n)*states in and out"):
+            load_onnx(proto)
+    else:
+        assert len(load_onnx(proto).nodes) == turns
 
 
 @pytest.mark.parametrize(("kind", "value"), [(onnx.TensorProto.INT64, 16000), (onnx.TensorProto.BOOL, True)])

@@ -240,8 +240,10 @@ class _Import:
         for position, node in enumerate(graph.node):
             self.budget[0] -= 1
             if self.budget[0] < 0:
-                raise UnsupportedError("ONNX model", "its loops are too long to unroll", limit=f"{MOST_NODES} nodes",
-                                       remedy="shorten them")
+                raise UnsupportedError(
+                    "ONNX model", "its loops are too long to unroll: every turn becomes operations of its own",
+                    limit=f"{MOST_NODES} nodes", found=f"a turn of {len(graph.node)} nodes",
+                    remedy="export one turn as a model with states in and out, and let the host loop")
             inner.node(node, position)
         found = [inner._use(port.name, f"output {port.name!r}") for port in graph.output]
         return tuple(operand for operand in found if operand is not None)

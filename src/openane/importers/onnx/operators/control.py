@@ -16,8 +16,8 @@ from openane.graph import Value
 from openane.importers.onnx.model import Proto
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, RunTimeOperandError
 
-MOST_TURNS = 256
-"""Largest number of turns a loop is unrolled to."""
+MOST_TURNS = 4096
+"""Largest number of turns a loop is unrolled to; what its turns come to is bounded by the nodes of all loops."""
 CONDITION = "the condition"
 
 
@@ -45,9 +45,12 @@ def _both(step: OnnxStep, condition: Value) -> Result:
     try:
         taken, other = (step.body(_graph(step, name), {}) for name in ("then_branch", "else_branch"))
     except AneError as error:
-        raise RunTimeOperandError(step.label, CONDITION, step.input_names[0]) from error
-    if [each.shape for each in taken] != [each.shape for each in other]:
-        raise RunTimeOperandError(step.label, CONDITION, step.input_names[0])
+        why = f"{CONDITION}, as one of its branches cannot be computed ({str(error).splitlines()[0]}),"
+        raise RunTimeOperandError(step.label, why, step.input_names[0]) from error
+    shapes = [[list(each.shape) for each in results] for results in (taken, other)]
+    if shapes[0] != shapes[1]:
+        why = f"{CONDITION}, as one branch gives shapes {shapes[0]} and the other {shapes[1]},"
+        raise RunTimeOperandError(step.label, why, step.input_names[0])
     return tuple(_chosen(step, condition, *pair) for pair in zip(taken, other, strict=True))
 
 
@@ -69,7 +72,7 @@ def _loop(step: OnnxStep) -> Result:
     for turn in count():
         if not going or (limit is not None and turn >= limit):
             break
-        _check_turns(step, turn + 1 if limit is None else limit)
+        _check_turns(step, turn + 1)
         given = (np.array(turn, np.int64), np.array(True), *states)
         condition, *results = step.body(body, dict(zip(names, given, strict=True)))
         if isinstance(condition, Value):
@@ -83,7 +86,7 @@ def _loop(step: OnnxStep) -> Result:
 def _check_turns(step: OnnxStep, turns: int) -> None:
     if turns > MOST_TURNS:
         raise UnsupportedError(step.label, "every turn becomes operations of its own", limit=MOST_TURNS, found=turns,
-                               remedy="shorten the loop")
+                               remedy="export one turn as a model with states in and out, and let the host loop")
 
 
 def _gathered(step: OnnxStep, made: Sequence[Sequence[Operand]], expected: int, axes: Sequence[int] = (),

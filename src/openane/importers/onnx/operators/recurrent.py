@@ -15,7 +15,8 @@ from openane.graph import Value
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Result
 
-MOST_STEPS = 256
+MOST_STEPS = 1024
+"""Longest sequence: a step is some 16 nodes and 20 tasks, so that a layer of so many is compiled in half a minute."""
 DEFAULTS = {"LSTM": ("Sigmoid", "Tanh", "Tanh"), "GRU": ("Sigmoid", "Tanh"), "RNN": ("Tanh",)}
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 FUNCTIONS: Mapping[str, tuple[str, Mapping[str, float]]] = {
