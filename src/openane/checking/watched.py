@@ -79,8 +79,7 @@ class WatchedSimulator(SimulatorDevice):
         if self._waiting:
             raise UnsupportedError(asked, "the tensors of a model are known where it is compiled by this version",
                                    found=f"program {self._waiting[0].places.program.name!r} is another",
-                                   remedy="compile the model again, or look at the file it is made of: a bundle "
-                                          "keeps constants in fp16, and quantised models count in more digits")
+                                   remedy="compile the model again, or look at the file it is made of")
         return self.kept
 
 

@@ -145,12 +145,14 @@ def _compiled(graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Mod
 
 def _for_file(output: Path, graphs: Sequence[Graph], options: argparse.Namespace) -> tuple[Model, bool]:
     """As `_compiled`. A file of one program has no room for the host: what the host only rounds better is left to the
-    engine, unless the options say what the host computes."""
-    model, from_cache = _compiled(graphs, options)
-    if output.suffix in (".hwx", ".anec") and model.host_operations and options.allow_host == HOST_DEFAULT:
+    engine, unless the options say what the host computes. Others are compiled as for a bundle, whose entry in the cache
+    they share."""
+    from openane.compiler.partition.rounded_inputs import may_round_inputs
+
+    if output.suffix in (".hwx", ".anec") and options.allow_host == HOST_DEFAULT and any(map(may_round_inputs, graphs)):
         with suppress(UnsupportedError):
             return _compiled(graphs, argparse.Namespace(**vars(options) | {"allow_host": False}))
-    return model, from_cache
+    return _compiled(graphs, options)
 
 
 def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:

@@ -45,8 +45,7 @@ def hazards(opened: Subject) -> list[Hazard]:
     if samples is not None and opened.samples is None:
         known = {(each.operation, each.what) for each in found}
         found += [each for each in concerns(model.graph, samples) if (each.operation, each.what) not in known]
-    said = [(each.operation, f"{each.what} (found {each.found:.4g}, limit {each.limit:.6g})", each.remedy)
-            for each in found]
+    said = [(each.operation, each.said, each.remedy) for each in found]
     return said if samples is None else [*said, *_wrong(opened, samples)]
 
 

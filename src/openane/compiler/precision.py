@@ -82,8 +82,9 @@ def precise(graph: Graph, precision: str, samples: Samples | None = None) -> Gra
             made = rescale(graph, inputs)
         return _measured(graph, made, inputs, DRAWN)
     except GraphError as error:  # of inputs that nobody gave: positions outside of a table, say
-        return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}": f"0 ranges are not known, because "
-                                        f"the model cannot be evaluated on drawn inputs: {error}"})
+        return replace(graph, metadata={**graph.metadata, f"{RESCALED}{graph.name}":
+                                        f"ranges of its numbers are not known, as it cannot be evaluated on drawn "
+                                        f"inputs ({error}); give --sample, or check the outputs"})
 
 
 def _require_small(graph: Graph) -> None:
@@ -161,13 +162,16 @@ def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
     largest, name = max(((largest, name) for name, (_, largest) in made.exponents.items()), default=(0.0, graph.name))
     said = []
     if exponents:
-        said.append(f"the largest of {_counted(len(exponents), 'tensor')} held times 2^{min(exponents)} to "
-                    f"2^{max(exponents)}")
+        powers = " to ".join(f"2^{each}" for each in sorted({min(exponents), max(exponents)}))
+        said.append(f"{_counted(len(exponents), 'tensor')} times {powers}, with numbers of up to {largest:.3g}")
     if made.sums:
-        said.append(f"{_counted(made.sums, 'sum')} made times a power of two that the same task takes back")
+        said.append(f"{_counted(made.sums, 'sum')} times a power of two that the task itself takes back")
     if made.channels:
-        said.append(f"{_counted(made.channels, 'sum')} that a logarithm reads made times a power of two for each "
-                    "channel")
-    text = f"{'; '.join(said)}; from what {source} made"
-    left = f"; beyond fp16 where they are read as they are: {', '.join(made.beyond[:4])}" if made.beyond else ""
-    return replace(made.graph, metadata={**made.graph.metadata, f"{RESCALED}{name}": f"{largest:.3g} {text}{left}"})
+        said.append(f"{_counted(made.channels, 'sum')} that a logarithm reads times a power of two for each channel")
+    what = "numbers that fp16 or the engine's sums would not hold, or not with their digits, are held times powers " \
+           f"of two: {', '.join(said)}" if said else "functions whose small results count keep the digits of these"
+    left = f", but where they are read as they are these stay beyond fp16: {', '.join(made.beyond[:4])}" \
+        if made.beyond else ""
+    remedy = "ane check says what that does to outputs" if left else "nothing to do, as outputs stay those of the model"
+    return replace(made.graph, metadata={
+        **made.graph.metadata, f"{RESCALED}{name}": f"{what} (measured on {source}){left}; {remedy}"})

@@ -135,7 +135,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """A number that fp16 or the engine does not hold: which operation, what, the value found, the limit, what helps."""
+    """A number that fp16 or the engine does not hold: which operation, what, the value found, the limit, what helps.
+    A limit of 0 is none: something is said of more numbers than one."""
 
     operation: str
     what: str
@@ -144,7 +145,12 @@ class Concern:
     remedy: str
 
     def __str__(self) -> str:
-        return f"{self.operation}: {self.what} (found {self.found:.4g}, limit {self.limit:.6g}); {self.remedy}"
+        return f"{self.operation}: {self.said}; {self.remedy}"
+
+    @property
+    def said(self) -> str:
+        """What, with the numbers there are."""
+        return f"{self.what} (found {self.found:.4g}, limit {self.limit:.6g})" if self.limit else self.what
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ import openane as ane
 from openane.checking import Cause, Checked, document, lines
 from openane.checking.check import CheckedOutput
 from openane.chips import compiled_generations
+from openane.cli import main
+from openane.compiler import pipeline
+from openane.graph import Graph
 
 Change = Callable[[np.ndarray], np.ndarray]
 
@@ -52,6 +55,35 @@ def test_what_is_within_a_step_of_onnxruntime_is_right(name: str, form: QuantFor
     assert not found.faults, found.faults[0].sentence
     assert found.outputs[0].steps is not None
     assert found.outputs[0].steps <= 1
+
+
+@pytest.mark.parametrize("name", ["gate", "perceptron", "residual"])
+def test_a_bundle_is_checked_as_its_model_is(name: str, tmp_path: Path) -> None:
+    """It is compiled again from all digits of the model's scales and weights."""
+    path, sample = quantised(name, tmp_path)
+    graph = ane.load_graph(path)
+    ane.compile(graph, samples=sample).save(tmp_path / "q.ane")
+    again = ane.check(ane.Model.load(tmp_path / "q.ane"), sample)
+    assert again.outputs == ane.check(graph, sample).outputs
+    assert not again.faults
+
+
+def test_a_file_of_one_program_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its engine rounds what the host would round in a bundle."""
+    path, _ = quantised("residual", tmp_path)
+    asked: list[object] = []
+    compile_graph = pipeline.compile_graph
+
+    def counted(graph: Graph, *given: object, **named: object) -> object:
+        asked.append(named.get("allow_host", given[1]))
+        return compile_graph(graph, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pipeline, "compile_graph", counted)
+    assert main(["compile", str(path), "-o", str(tmp_path / "q.hwx"), "--no-cache"]) == 0
+    assert asked == [False]
+    asked.clear()
+    assert main(["compile", str(path), "-o", str(tmp_path / "q.ane"), "--no-cache"]) == 0
+    assert asked == ["lookups"]
 
 
 @pytest.mark.parametrize("target", compiled_generations())

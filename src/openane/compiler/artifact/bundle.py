@@ -6,6 +6,7 @@ A bundle is a directory `NAME.ane` with these files:
 * `programs/0.hwx`, ...: the engine programs (see `formats.bundled`);
 * `model.mil`: the source graphs as functions, and the operations of host steps as further functions;
 * `weights/weight.bin`: all constants of these graphs, equal ones once;
+* `weights/digits.bin`: what constants have beyond fp16, where the model counts in steps (see `stated_digits`);
 * `routes.json`: where constants lie in the programs, so that others can be put there (see `patch.routes_json`);
 * `seal.json`: length and digest of each of these files (see `formats.sealed`).
 
@@ -31,6 +32,7 @@ from typing import Any
 from openane.chips import Limits, get_chip
 from openane.compiler.artifact.manifest import describe, restore
 from openane.compiler.artifact.source_graphs import FUNCTIONS, join_graphs, read_graphs
+from openane.compiler.artifact.stated_digits import write_digits
 from openane.compiler.model import CompiledModel, Source
 from openane.compiler.patch.patchable import FILE as ROUTES
 from openane.compiler.patch.patchable import Patchable
@@ -121,7 +123,8 @@ def model_files(model: CompiledModel, graphs: bool = True,
         documents.append(describe(function, own, [graph.name for graph in steps]))
         hosted += steps
     files, stated = _program_files(held, several or model.padding is not None)
-    files |= join_graphs([*(function.graph for function in model.functions.values() if graphs), *hosted])
+    sources = [function.graph for function in model.functions.values()] if graphs else []
+    files |= join_graphs([*sources, *hosted]) | write_digits(sources)
     manifest = {"format": "openane model", "version": SEVERAL if several else VERSION, "programs": len(held),
                 **stated, "functions": documents}
     for target, each in targets.items():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
+from openane.compiler.artifact.stated_digits import DIGITS, with_digits
 from openane.errors import FormatError, GraphError
 from openane.formats.blob import read_blob
+from openane.formats.sealed import AbsentFile
 from openane.graph import Graph, Value, substituted
 from openane.program import Constants
 
@@ -73,6 +76,8 @@ def read_graphs(read: Callable[[str], Constants], functions: Sequence[Mapping[st
         from openane.graph.mil import parse_mil
 
         graph = parse_mil(*files(), function=name)
+        with suppress(AbsentFile, KeyError):  # most models have no digits beyond fp16
+            graph = with_digits(graph, name, read(DIGITS))
         return named(graph, stated[name]) if name in stated else graph
 
     return find

@@ -58,9 +58,8 @@ def _saturated(graph: Graph) -> Iterator[Concern]:
             yield Concern(key.removeprefix(SATURATED), f"a constant that masks was made {made}", float(found), LARGEST,
                           "nothing, where what it masks goes into a softmax or a maximum: otherwise rescale the model")
         elif key.startswith(RESCALED):
-            largest, said = text.split(" ", 1)
-            yield Concern(key.removeprefix(RESCALED), said, float(largest), SUM_LIMIT,
-                          "nothing: every output is what it was")
+            said, _, remedy = text.rpartition("; ")
+            yield Concern(key.removeprefix(RESCALED), said, 0.0, 0.0, remedy)
 
 
 def _constants(graph: Graph) -> Iterator[Concern]:

@@ -14,6 +14,7 @@ from openane.compiler.partition.hosting import HostPolicy
 from openane.graph import Graph, Node, TensorType, Value, substituted
 from openane.ops import get_op
 from openane.ops.moved import numbers_from
+from openane.ops.step_values import rounds
 
 ROUNDED = "The model rounds an input to whole steps, of which fp16 would change some; the host has all of its digits."
 
@@ -39,6 +40,12 @@ def with_rounded_inputs(graph: Graph, hosted: Mapping[int, str], policy: HostPol
             movers[id(node.output)] = node
     left = {id(node) for node in graph.nodes} - found.keys() - hosted.keys()
     return found if left else {}
+
+
+def may_round_inputs(graph: Graph) -> bool:
+    """Whether a graph, before any pass, has what `with_rounded_inputs` looks for: inputs in many digits, and something
+    that rounds."""
+    return any(_is_wide(graph, value) for value in graph.inputs) and any(map(rounds, graph.nodes))
 
 
 def with_all_digits(node: Node) -> Node:
