@@ -19,7 +19,7 @@ from support.house import MAY_IMPORT, ROOT, SOURCE, imported_files, module_of, m
 PAGE = ROOT / "ARCHITECTURE.md"
 MOST_FILES = 35
 """Files a convolution may pass from `ane compile` to words."""
-EVERYWHERE = {"errors", "version"}
+EVERYWHERE = {"errors", "record_classes", "version"}
 BLOCK = "<!-- {name}: written by make docs -->\n{text}\n<!-- end of {name} -->"
 LINE = re.compile(r"^\d+\. `(?P<file>[^`]+)`: (?P<says>.+)$", re.MULTILINE)
 

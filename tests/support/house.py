@@ -15,6 +15,7 @@ _GRAPH = {"graph", "ops", "passes"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "rounding": set(),
+    "record_classes": set(),
     "wording": set(),
     "requested": set(),
     "version": set(),
@@ -51,7 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "tinygrad": {"importers", "loaded", "requested"},
     "onnx_backend": {"importers", "compiler", "devices", "chips", *_GRAPH},
 }
-"""Room to the rooms it may import besides itself, `errors` and `version`. `cli` and the package see everything."""
+"""Room to the rooms it may import besides itself, `errors`, `record_classes` and `version`. `cli` and the package see
+everything."""
 
 
 def modules() -> list[Path]:

@@ -31,6 +31,8 @@ import openane
 SOURCE = Path(openane.__file__).parent
 GENERATED = "<string>"
 """Where Python says that a dataclass's own methods are written."""
+WRITER = "record_classes.py"
+"""The file that writes them when they are first called."""
 
 
 def passed(command: str, makes_form: Callable[[FrameType, Any], bool], arguments: list[str]) -> list[str]:
@@ -47,7 +49,7 @@ def passed(command: str, makes_form: Callable[[FrameType, Any], bool], arguments
         above: FrameType | None = frame
         while above is not None:
             path = Path(above.f_code.co_filename)
-            if path.is_relative_to(SOURCE):
+            if path.is_relative_to(SOURCE) and path.name != WRITER:
                 if above.f_code.co_name == "<module>":
                     return
                 files.append(path.relative_to(SOURCE).as_posix())

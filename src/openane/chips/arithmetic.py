@@ -5,7 +5,7 @@ The step and the end of its sums were solved from error norms and probes of M1 t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openane.record_classes import dataclass
 
 QUANTUM = 2.0 ** -16
 """Products are rounded to multiples of this before they are added."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import exp, log
 from pathlib import Path
 from statistics import median, pstdev
 from typing import TypedDict
+
+from openane.record_classes import dataclass
 
 ATTESTED = Path(__file__).with_name("attested.json")
 TIMES = Path(__file__).with_name("attested_times.json")

@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
 from openane.chips.arithmetic import Arithmetic
 from openane.chips.facts import Facts
 from openane.chips.limits import Limits
 from openane.engine import Operation, Space
+from openane.record_classes import dataclass
 from openane.registers import Bank, Value
 
 if TYPE_CHECKING:

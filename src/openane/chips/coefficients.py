@@ -11,7 +11,7 @@ of its own in each stream, padded to the streams' alignment. A table heads every
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from openane.chips.lanes import left_over_lanes
 from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, CoefficientSection, Geometry
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 HALFWORD = 2

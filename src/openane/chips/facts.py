@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips.weight_forms import WeightForm
+from openane.record_classes import dataclass
 
 UNKNOWN = "not known; recognised by name only"
 EMITTED = "decoded, encoded and simulated"

@@ -7,7 +7,6 @@ where it has them, and its policy what it states otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from openane.chips.runs import RELATIVE, SLOT, IndexedHeads
 from openane.chips.stream import StreamFormat
 from openane.engine import CoefficientSection, CoefficientStream, Operation, Space
 from openane.errors import ProgramError, UnsupportedError
+from openane.record_classes import dataclass
 from openane.registers import Bank, Evidence, Field, Fields, Value
 
 if TYPE_CHECKING:

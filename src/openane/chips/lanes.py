@@ -7,7 +7,8 @@ the cases that show it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from openane.record_classes import dataclass
 
 
 def left_over_lanes(remaining: int, cores: int) -> int:

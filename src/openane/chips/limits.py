@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import gcd
 
 from openane.chips.coefficients import CoefficientFormat
 from openane.chips.lanes import LaneRules
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 

@@ -8,7 +8,6 @@ also differ in what the offsets of tasks are multiples of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from openane.chips.stream import StreamFormat
 from openane.chips.writer import TaskBody
 from openane.engine import Operation, Space
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Bank, Block, Fields
 from openane.rounding import round_up
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from openane.chips import DEFAULT_TARGET, Chip, compiled_generations, generations, get_chip
 from openane.errors import UnsupportedError
+from openane.record_classes import dataclass
 
 ALL = "all"
 """What stands for every generation that programs are compiled for, where several targets may be named."""

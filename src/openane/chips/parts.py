@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
+from openane.record_classes import dataclass
 from openane.registers import Fields
 
 

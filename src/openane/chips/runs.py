@@ -9,11 +9,12 @@ H13 and before: count less one, and a byte address. From H14 on the address is a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Protocol
 
 from openane.chips.tables import P, S, flag, uint
+from openane.record_classes import dataclass
 from openane.registers import Fields, Register
 
 REMEMBERED = 1 << 12

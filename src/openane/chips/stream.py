@@ -12,13 +12,14 @@ out once (`WordLayout`); encoding a task then puts the bits of every field in th
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 
 from openane.chips.chip import TaskFields
 from openane.chips.parts import TaskPart, part_of
 from openane.chips.runs import FOLLOWING, RELATIVE, SLOT, VIRTUAL, LinkedHeads, RegisterRun, RunHeads
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Bank, Block, FieldError, Fields, Register, Value
 
 MOST_RUNS = 1024   # of a task of 2047 words, each run taking two at least

@@ -8,10 +8,10 @@ kind, bits 7:5 the symmetry; zeros up to the table's size.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Evidence, Field, Register
 
 MODE = Register("Mode", 84, (Field("Kind", 0, 4, evidence=Evidence.PROVED),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
 from openane.chips.arithmetic import Arithmetic
@@ -13,6 +13,7 @@ from openane.chips.h13.limits import LIMITS as H13_LIMITS
 from openane.chips.limits import Limits
 from openane.engine import Operation, Space
 from openane.errors import ProgramError, UnsupportedError
+from openane.record_classes import dataclass
 from openane.registers import Bank
 
 if TYPE_CHECKING:

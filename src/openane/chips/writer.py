@@ -7,11 +7,11 @@ numbers go that differ between tasks that are alike otherwise: addresses, and a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from openane.chips.chip import EmittedTask, TaskFields
 from openane.chips.stream import Places, StreamFormat, WordLayout
+from openane.record_classes import dataclass
 from openane.registers import Fields
 
 MOST_DRAFTS = 1 << 10

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Self
 
 from openane.compiler.patch.patchable import Patchable
@@ -11,6 +11,7 @@ from openane.compiler.records import Concern, Entry, HostStep, KnownProgram, Por
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.program import Program
+from openane.record_classes import dataclass
 
 Source = Graph | Callable[[], Graph]
 """A graph, or what reads it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Generic, TypeVar
 
@@ -33,6 +33,7 @@ from openane.ops.operands import result_types
 from openane.program import Constants, Program
 from openane.program.diff import ConstantChange, diff
 from openane.program.patch import ByteRange, Patched, patch_constants
+from openane.record_classes import dataclass
 
 M = TypeVar("M", bound=CompiledModel)
 

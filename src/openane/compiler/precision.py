@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from openane.graph import Graph, without_stated
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.half_bits import from_half
 from openane.ops.halves import RANGE, RESCALED
+from openane.record_classes import dataclass
 
 if TYPE_CHECKING:
     from openane.passes.rescale import Rescaled

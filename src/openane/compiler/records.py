@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from openane.engine import DType, Operation
 from openane.errors import GraphError
 from openane.graph import Graph, Node, Value, numpy_type, substituted
 from openane.program import Layout, Program
+from openane.record_classes import dataclass
 
 if TYPE_CHECKING:
     from openane.compiler.buffers.storage import VirtualBuffer

@@ -8,11 +8,12 @@ has stride 0, so that equal accesses compare equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 from functools import lru_cache
 
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 
 Shape = tuple[int, int, int, int, int]

@@ -8,12 +8,12 @@ stream is a fact of the generation: `chips.coefficients` states it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple, overload
 
 from openane.engine.changing import with_fields
+from openane.record_classes import dataclass
 
 
 class Packing(StrEnum):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from openane.engine.operations import Convolution, MatrixProduct, NeuralOperation, Operation
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ tasks into the same records. Records hold only what decides the result: no tilin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 
 from openane.engine.access import Access
 from openane.engine.changing import with_fields
 from openane.engine.coefficients import Coefficients
+from openane.record_classes import dataclass
 
 
 class Activation(StrEnum):

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from openane.record_classes import dataclass
 
 KNOTS = 33
 

@@ -7,8 +7,6 @@ and strides per slot. The payload (task descriptors, then constants at the next 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips import NamedSlots, driver_generation, get_chip
 from openane.errors import FormatError, ProgramError
 from openane.formats.reader import ByteReader, Record, u32, u32s, u64, u64s
@@ -26,6 +24,7 @@ from openane.formats.tasks import (
     without_stand_in,
 )
 from openane.program import Buffer, Constants, Layout, Program, Role
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 HEADERS = (0x1000, 0x800)

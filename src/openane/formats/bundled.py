@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from openane.errors import FormatError
 from openane.formats.common import common_runs
 from openane.formats.sealed import SEAL, SealedFolder
 from openane.program import Constants, Program
+from openane.record_classes import dataclass
 
 MANIFEST = "manifest.json"
 SHARED = "shared"

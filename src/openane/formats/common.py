@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from openane.record_classes import dataclass
 
 PROBE = 1024
 """Bytes by which a run is found, and the fewest it has."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from openane.errors import FormatError, UnsupportedError
+from openane.record_classes import dataclass
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)

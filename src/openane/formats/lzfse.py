@@ -7,10 +7,10 @@ build C code at installation; model descriptions are small, so plain Python serv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from openane.errors import FormatError
+from openane.record_classes import dataclass
 
 END, STORED, LZVN, COMPRESSED = b"bvx$", b"bvx-", b"bvxn", b"bvx2"
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import cache
 from typing import Any, TypeVar, cast
 
 from openane.errors import FormatError, ProgramError
+from openane.record_classes import dataclass
 
 
 def _item(code: str, default: object) -> Any:

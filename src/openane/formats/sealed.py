@@ -17,13 +17,13 @@ import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from openane.errors import FormatError
+from openane.record_classes import dataclass
 
 SEAL = "seal.json"
 LARGEST_SEAL = 1 << 24

@@ -8,7 +8,8 @@ its meaning; outside them tables give their constants.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from openane.record_classes import dataclass
 
 FUNCTIONS = "functions"
 CLOSE = "close"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import prod
 
 from openane.graph import Node, Value
 from openane.ops import arguments
 from openane.ops.pool import pool_window
+from openane.record_classes import dataclass
 
 FEW = 8
 

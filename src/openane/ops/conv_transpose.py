@@ -7,7 +7,6 @@ the kernel, times its value, to the results stride * index - padding and on, tap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -26,6 +25,7 @@ from openane.ops.spec import Op, Parameter, Product, Upstream
 from openane.ops.taps import folded, product_of_columns, unfolded, unfolded_results, weight_gradient
 from openane.ops.weights import as_it_is, by_channel, without
 from openane.ops.window import make_window
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 PAD_TYPES = ("valid", "same", "custom")

@@ -7,7 +7,6 @@ Two forms: `roi` [N, 1, 4 or 5, 1, 1] (results [N, B or 1, C, height, width]; th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from openane.ops.sampling import MODES, grid, linear, lower_maps, mapped
 from openane.ops.shaped import written_as
 from openane.ops.slice import as_operands
 from openane.ops.spec import Op, Parameter, Upstream
+from openane.record_classes import dataclass
 
 LARGEST = 1 << 15
 ORDERS = {  # where a box holds: height start or centre, width, height end or size, width

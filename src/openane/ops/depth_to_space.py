@@ -8,7 +8,6 @@ pixel_shuffle as (channel of the result, row in block, column in block).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import prod
@@ -26,6 +25,7 @@ from openane.ops.pad import widened
 from openane.ops.rules import MOVED
 from openane.ops.slice import as_operands
 from openane.ops.spec import Movement, Op, Parameter, Upstream
+from openane.record_classes import dataclass
 
 FACTOR = {"depth_to_space": "block_size", "space_to_depth": "block_size", "pixel_shuffle": "upscale_factor",
           "pixel_unshuffle": "downscale_factor"}

@@ -10,7 +10,6 @@ must stay below 65504, the divisor's magnitude above 2^-15.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -24,6 +23,7 @@ from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.rules import MOVED
 from openane.ops.spec import Op, Parameter, Upstream
 from openane.ops.stages import Stages
+from openane.record_classes import dataclass
 
 PARAMETERS = (Parameter("x"), Parameter("y"))
 BELOW = 1 - 2.0 ** -8

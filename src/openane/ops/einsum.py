@@ -7,7 +7,6 @@ letter repeats within an operand is taken, letters of one operand alone that the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -18,6 +17,7 @@ from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
+from openane.record_classes import dataclass
 
 PARAMETERS = (Parameter("values", variadic=True), Parameter("equation", const=True, kind="string"))
 

@@ -4,11 +4,12 @@ each mean, or as many as broadcast to x."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from math import prod
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 Runs = tuple[tuple[bool, int], ...]
 """Runs of elements: whether they are averaged, and how many. See runs_of."""

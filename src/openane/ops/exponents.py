@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
 
@@ -23,6 +23,7 @@ from openane.ops.halves import nonzero
 from openane.ops.operands import FLOATS
 from openane.ops.spec import Movement, Op, Unary
 from openane.ops.unary import HELD, settings
+from openane.record_classes import dataclass
 
 POINTS = np.array([-3.0, -1.0, -0.25, 0.0, 0.25, 1.0, 3.0])
 THREE = np.array(3.0)

@@ -7,9 +7,10 @@ widened by as much, so that every element counts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:

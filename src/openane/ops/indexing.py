@@ -8,10 +8,11 @@ periodically.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import isqrt, prod
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 LONGEST_PERIOD = 64
 """Periods longer than this are not looked for."""

@@ -7,7 +7,6 @@ which implements `Lowering`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +16,7 @@ from openane.engine import Access, Binary, DType, Operation, Pool, Post, Reduce,
 from openane.engine.table import Table
 from openane.graph import Node, Value
 from openane.ops.tensor import ELEMENT, Tensor, plane_axis
+from openane.record_classes import dataclass
 
 __all__ = ["ELEMENT", "Entering", "Lowering", "Move", "Tensor", "plane_axis"]
 

@@ -8,7 +8,6 @@ c. `clip` bounds c, as in the cells Core ML's converters make it of.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
+from openane.record_classes import dataclass
 
 SIDE = ("weight_ih", "weight_hh", "bias", "peephole")
 PARAMETERS = (

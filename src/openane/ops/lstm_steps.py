@@ -12,13 +12,12 @@ one operand, or the square of a difference).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.engine import Binary, Reduction
 from openane.ops import recurrent
 from openane.ops.lowering import ELEMENT, Lowering, Tensor
+from openane.record_classes import dataclass
 
 CELL, ONES, GATES, INTO, OUT, ROWS = 0, 1, 3, 5, 6, 7
 """Where the cell, two rows of ones, the gates f and i, z, and the gate o lie, in rows of hidden features; all rows."""

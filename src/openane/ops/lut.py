@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from openane.engine.table import KNOTS, Table, TableKind
 from openane.errors import GraphError
 from openane.ops import tables
 from openane.ops.halves import LARGEST, half
+from openane.record_classes import dataclass
 
 Function = Callable[[np.ndarray], np.ndarray]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
 from openane.ops.element_layouts import ElementLayout, LaidOut, Layouts, Runs, bare, padded, runs_of
 from openane.ops.moments import ONE, SAME, Moments, Spread, Terms, X, close, number, plus
+from openane.record_classes import dataclass
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze", "transpose", "cast", "flatten2d"])
 SHAPES = VIEWS - {"transpose"}

@@ -8,10 +8,12 @@ of writing a norm to the same few terms. Coefficients are numbers, or arrays tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 CLOSE = 2.0 ** -11
 """How far, relatively, two coefficients may differ that fp16 has rounded."""

@@ -3,10 +3,11 @@ whatever compiles the graph again does the same."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 from openane.errors import UnsupportedError
 from openane.graph import Graph
+from openane.record_classes import dataclass
 
 LEVEL, CHOICES = "optimise", "optimise choices"
 """The keys in the metadata of a graph."""

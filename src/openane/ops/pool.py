@@ -6,7 +6,6 @@ Both functions separate by axis, so the references fold one axis after the other
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -22,6 +21,7 @@ from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
 from openane.ops.taps import apart, taps
 from openane.ops.window import Window, WindowAxis, make_window, read_window, require_elements
+from openane.record_classes import dataclass
 
 MAX_PARAMETERS = (
     Parameter("x"),

@@ -8,7 +8,7 @@ true of an operation, and names none: a new operation then takes part in all tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ from openane.engine import Binary, Post
 from openane.engine.table import Table
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.accuracy import Bound
+from openane.record_classes import dataclass
 
 REQUIRED = object()
 

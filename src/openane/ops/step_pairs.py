@@ -8,7 +8,6 @@ be small odd multiples of their steps, of which those are taken whose numbers ar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -18,6 +17,7 @@ from openane.ops.halves import LARGEST, half, normal
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import MOST, number, stated_of, two_factors
+from openane.record_classes import dataclass
 
 MULTIPLES = (1, 3, 5, 7)
 NEAR = 2.0 ** -14

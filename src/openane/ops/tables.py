@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from openane.engine.table import KNOTS, Symmetry, Table, TableKind
+from openane.record_classes import dataclass
 
 Line = tuple[float, float]
 """Slope and intercept."""

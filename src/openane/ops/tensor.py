@@ -7,10 +7,10 @@ Transposes, slices and most reshapes only change the strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from openane.engine import DType, Space
+from openane.record_classes import dataclass
 
 ELEMENT = 2
 """Bytes per element of what the engine computes: fp16. Surfaces of one-byte elements are moved or converted."""

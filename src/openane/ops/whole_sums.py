@@ -9,7 +9,7 @@ steps, each times the same activation. What a bias is beside a whole number is t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from openane.ops.rounding import WHOLE
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import NAME, number, stated_of
+from openane.record_classes import dataclass
 
 SMALL = 2.0 ** -9
 """A part of a step that sums may be off."""

@@ -4,10 +4,10 @@ their shape rules, reference numerics and lowering all read it from here."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from openane.ops.operands import MAXIMUM_ELEMENTS, Arguments, refusal
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 
 PAD_TYPES = ("valid", "same", "custom", "same_lower")

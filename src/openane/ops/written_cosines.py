@@ -7,7 +7,6 @@ first are not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from openane.graph import Node, Value
 from openane.ops import arguments
@@ -16,6 +15,7 @@ from openane.ops.averages import average_of
 from openane.ops.moment_reading import PlacedGraph
 from openane.ops.moments import SMALL
 from openane.ops.rewriter import Rewriter
+from openane.record_classes import dataclass
 
 VIEWS = frozenset(["cast", "expand_dims", "identity", "reshape", "squeeze"])
 

@@ -7,13 +7,13 @@ logarithm of its sum then does; what is subtracted of x that does not differ alo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from openane.graph import Node, Value
 from openane.ops import arguments
 from openane.ops.arithmetic import scalar
 from openane.ops.rewriter import Rewriter
+from openane.record_classes import dataclass
 
 LONGEST = 1 << 15
 """Elements one sum of exponentials may have: it is an fp16 number between 1 and their count."""

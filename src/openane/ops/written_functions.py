@@ -9,7 +9,7 @@ which exporters write with relu6, take half the tasks as one share and its produ
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from typing import Any
 
@@ -23,6 +23,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.evaluate import evaluate_node
 from openane.ops.moment_reading import PlacedGraph
 from openane.ops.rewriter import Rewriter
+from openane.record_classes import dataclass
 
 Settings = Mapping[str, Any]
 GRID = np.concatenate([np.linspace(-6, 6, 49), [-0.03, 0.07]]).astype(np.float32)

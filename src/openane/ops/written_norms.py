@@ -13,7 +13,6 @@ squared mean, and roots of means of squares.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from openane.ops.halves import LARGEST
 from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, ONE, X, close
 from openane.ops.rewriter import Rewriter
+from openane.record_classes import dataclass
 
 Replacements = dict[int, tuple[Node, ...]]
 """What takes the place of a node, by its position."""

@@ -7,7 +7,6 @@ squares are no fp16 numbers (see reduce_composed.py): large numbers stay in rang
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import frexp, sqrt
 
 import numpy as np
@@ -20,6 +19,7 @@ from openane.ops.moment_reading import MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, MEAN, Spread, X
 from openane.ops.rewriter import Rewriter
 from openane.ops.written_norms import Replacements, as_result, replaced, subjects
+from openane.record_classes import dataclass
 
 ALONE = frozenset(["reduce_l2_norm", "reduce_sum_square"])
 """What is computed so by itself."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,6 +21,7 @@ from openane.ops.half_bits import from_half, to_half
 from openane.ops.halves import normal
 from openane.ops.operands import FLOATS
 from openane.ops.weights import numbers
+from openane.record_classes import dataclass
 
 NAME = "nearest_steps"
 MOST = 511

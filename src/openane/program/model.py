@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -21,6 +21,7 @@ from openane.chips import get_chip
 from openane.chips.limits import BaseSlots
 from openane.engine import DType, Shape
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 Constants = bytes | memoryview

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.chips import get_chip
 from openane.errors import ProgramError
 from openane.program.model import ByteRange, Constants, Program, Task
 from openane.program.verify import verify
+from openane.record_classes import dataclass
 from openane.registers import Value
 
 BLOCK = 4096

@@ -7,9 +7,9 @@ turns them back into the same words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from openane.record_classes import dataclass
 from openane.registers.block import Block, Fields, Register
 from openane.registers.field import Field, FieldError, Value
 

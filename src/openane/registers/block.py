@@ -8,9 +8,10 @@ describes), so decode followed by encode gives the same word for every input.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
+from openane.record_classes import dataclass
 from openane.registers.field import Evidence, Field, FieldError, Value
 
 Fields = dict[str, Value]

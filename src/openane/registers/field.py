@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 
 Value = int | float | str
 

@@ -10,7 +10,6 @@ products for every two results of a row where an engine has the Winograd form (`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from math import ceil, prod
@@ -26,6 +25,7 @@ from openane.engine import (
     Space,
     sources,
 )
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 from openane.timing.parameters import BELIEVED, TimingParameters
 from openane.timing.rates import Rates

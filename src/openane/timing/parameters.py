@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips.machines import Figure, Known
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ not fetched again (chains of layers that share one block of weights run at the a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
 
 from openane.chips import Limits, get_chip
 from openane.engine import Coefficients, NeuralOperation, Operation
 from openane.program import Program
+from openane.record_classes import dataclass
 from openane.timing.operation import EnginePart, Times, times
 from openane.timing.parameters import BELIEVED, TimingParameters
 from openane.timing.rates import Rates

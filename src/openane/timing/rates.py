@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from enum import StrEnum
 
 from openane.chips import Limits, get_chip
 from openane.chips.machines import Figure, Known, Soc, chips_of, find
 from openane.errors import UnsupportedError
+from openane.record_classes import dataclass
 from openane.timing.parameters import BELIEVED, TimingParameters
 
 GIGA = 1e9

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.chips.emit.operands import stored
 from openane.chips.limits import Limits
@@ -24,6 +24,7 @@ from openane.engine import (
     Space,
     sources,
 )
+from openane.record_classes import dataclass
 
 Range = tuple[int, int]
 

@@ -7,13 +7,13 @@ has no effect; it is stated as if the surface were dense, as Apple's compiler do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from openane.chips.limits import Limits
 from openane.engine import Access, DType, Space
 from openane.engine.access import AXES, CHANNELS, WIDTH, Shape
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Fields
 from openane.rounding import ceil_div
 

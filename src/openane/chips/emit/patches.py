@@ -8,8 +8,6 @@ docstring says so. The numbers in the docstrings are those of H13; each generati
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips.emit.flow import is_transposed
 from openane.chips.emit.operands import stored
 from openane.chips.emit.policy import PatchRules, Policy
@@ -26,6 +24,7 @@ from openane.engine import (
     Reduction,
     Space,
 )
+from openane.record_classes import dataclass
 from openane.registers import Fields
 from openane.rounding import round_up
 

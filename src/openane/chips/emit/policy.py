@@ -6,9 +6,10 @@ None of them decides what a task computes. Evidence: the recorded programs of Ap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.chips.limits import Limits
+from openane.record_classes import dataclass
 from openane.registers import Value
 
 Positions = tuple[int, int, int, int]

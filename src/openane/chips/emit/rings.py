@@ -8,7 +8,7 @@ pad that keeps neighbouring rows out of each other's memory banks. Tiles become 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.chips.emit.flow import Flow, l2_writes
 from openane.chips.emit.operands import stored
@@ -26,6 +26,7 @@ from openane.engine import (
     sources,
 )
 from openane.engine.relayout import contains, touches
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 Range = tuple[int, int]

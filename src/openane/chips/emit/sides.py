@@ -3,8 +3,6 @@ place in L2."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips.emit.operands import (
     StoredAccess,
     format_fields,
@@ -31,6 +29,7 @@ from openane.engine import (
     sources,
 )
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Fields
 
 SOURCE_TYPES = {Space.L2: "resident", Space.CHAIN: "chain"}

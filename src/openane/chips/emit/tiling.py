@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from openane.chips.emit.flow import Flow, flows
 from openane.chips.emit.policy import Policy
@@ -11,6 +10,7 @@ from openane.chips.emit.repeats import forms
 from openane.chips.emit.rings import Planner, TilePlan
 from openane.engine import Operation, Space, sources
 from openane.errors import ProgramError
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ from openane.formats.blob import read_blob
 from openane.formats.sealed import AbsentFile
 from openane.graph import Graph, Value, substituted
 from openane.program import Constants
+from openane.record_classes import dataclass
 
 FUNCTIONS = "model.mil"
 WEIGHTS = "weights/weight.bin"

@@ -4,8 +4,8 @@ do not overlap."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 

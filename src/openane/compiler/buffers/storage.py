@@ -4,7 +4,6 @@ section."""
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -13,6 +12,7 @@ from openane.chips import Limits
 from openane.engine import DType, Space
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.program import Constants, Layout
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 SAMPLED = 64

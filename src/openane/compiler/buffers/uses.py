@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from openane.compiler.buffers.storage import FIRST_VIRTUAL_SLOT
 from openane.engine import Access, NeuralOperation, Operation, sources
+from openane.record_classes import dataclass
 
 RESULT = "result"
 

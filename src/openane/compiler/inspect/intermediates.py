@@ -10,7 +10,6 @@ exactly those that `compile` makes.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from openane.chips import Limits, get_chip
 from openane.compiler.buffers.storage import VirtualBuffers
@@ -23,6 +22,7 @@ from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.ops.lowering import Tensor
 from openane.program import Program
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

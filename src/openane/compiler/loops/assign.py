@@ -14,7 +14,6 @@ Every operand of an engine operation is read or written by five nested loops. Th
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise, permutations
@@ -24,6 +23,7 @@ from openane.chips import Limits
 from openane.engine import Access, Space
 from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH, plain_access
 from openane.ops.lowering import ELEMENT, Tensor
+from openane.record_classes import dataclass
 
 Dims = tuple[int | None, int | None, int | None, int | None, int | None]
 """The logical dimension that each of N, C, D, H and W goes through; None: the loop has one turn."""

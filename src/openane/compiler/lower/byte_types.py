@@ -8,7 +8,7 @@ one byte are inferred from these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, VirtualBuffers
 from openane.compiler.buffers.uses import read_slots
@@ -17,6 +17,7 @@ from openane.compiler.recipes.context import RecipeContext
 from openane.engine import Access, DType
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
+from openane.record_classes import dataclass
 
 STORED: dict[str, DType] = {
     "fp16": DType.FLOAT16, "fp32": DType.FLOAT16, "int16": DType.FLOAT16, "uint16": DType.FLOAT16,

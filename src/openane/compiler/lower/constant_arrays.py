@@ -6,13 +6,13 @@ its `origin`; what is computed from it has other memory, which no origin speaks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from openane.compiler.weights.layout_records import WeightView
 from openane.graph import Value
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

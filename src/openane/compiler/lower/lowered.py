@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from openane.compiler.buffers.storage import VirtualBuffer
 from openane.compiler.lower.provenance import Traced
@@ -11,6 +10,7 @@ from openane.engine import Operation
 from openane.graph import Graph, Node
 from openane.ops.lowering import Tensor
 from openane.program import Constants, Layout
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

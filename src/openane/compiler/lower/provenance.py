@@ -7,7 +7,7 @@ packed it says which elements of which constant they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -19,6 +19,7 @@ from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
 from openane.graph import Node, TensorType, Value
 from openane.ops import get_op
+from openane.record_classes import dataclass
 
 AFFINE = ("gain", "offset")
 """What a node that is nothing but that does to each channel."""

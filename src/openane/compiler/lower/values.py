@@ -4,7 +4,6 @@ others."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from openane.compiler.buffers.storage import VirtualBuffers
 from openane.compiler.lower.byte_types import Shadows, widened
@@ -16,6 +15,7 @@ from openane.engine import DType
 from openane.errors import GraphError
 from openane.graph import Graph, Value
 from openane.ops.lowering import Tensor
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ much memory as addresses reach. A tensor that crosses a cut becomes a buffer tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.chips import Limits
 from openane.compiler.lower.byte_types import STORED
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value
+from openane.record_classes import dataclass
 
 PORT_RANK = 5
 FILE_PARTS = 1 << 24

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from openane.chips import Chip
 from openane.compiler.lower.lowered import Lowered
 from openane.compiler.schedule.pipeline import ScheduledOperations
 from openane.graph import Graph
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ for the host. So that there are few steps, everything the engine can do next is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from openane.graph import Graph, Node
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ refused until the host is allowed to do it: nobody should find out from a clock 
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Sequence
-from dataclasses import dataclass
 
 from openane.errors import UnsupportedError
 from openane.graph import Node, Value
 from openane.ops import all_ops, get_op
+from openane.record_classes import dataclass
 
 LOOKUPS = "lookups"
 """What the host does unless it is said otherwise: lookups at positions that are computed, and integers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.chips import get_chip
 from openane.compiler.partition.capacity import Capacity
@@ -23,6 +23,7 @@ from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
 from openane.passes.order import simplify
 from openane.passes.rewrite import substituted
+from openane.record_classes import dataclass
 
 UNLOWERED = "the operation has no lowering to engine operations"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from openane.chips import Chip
@@ -21,6 +21,7 @@ from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, copy_of
 from openane.ops.optimisation import level_of
 from openane.program import Buffer, Program, Role, Task
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

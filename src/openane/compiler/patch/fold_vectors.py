@@ -9,7 +9,6 @@ of all routes lie in one array, so that one step of all routes is a few operatio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from openane.compiler.weights.layout_records import HALF, ConstantRecord, Fold, FoldOperation, Route
 from openane.ops.batch_norm import gain_and_offset
 from openane.passes.fold_affine import OVERFLOW
+from openane.record_classes import dataclass
 
 Numbers = np.ndarray
 NEUTRAL = {FoldOperation.NORM: (0.0, 1.0, 1.0, 0.0, 1e-5)}

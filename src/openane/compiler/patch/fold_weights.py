@@ -9,9 +9,10 @@ does not have, so that they are lost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 CHUNK = 1 << 16
 """How many numbers are worked on at a time, so that they stay in the processor's cache."""

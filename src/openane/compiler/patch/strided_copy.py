@@ -7,7 +7,6 @@ worked out once for all later weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from openane.chips import Limits
 from openane.chips.coefficients import HALFWORD, CoreRun, SparseFormat
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, WeightView
 from openane.engine import Geometry
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from typing import Protocol, TypeVar
@@ -35,6 +35,7 @@ from openane.compiler.weights.pack import pack_sparse
 from openane.graph import numpy_type
 from openane.passes.fold_affine import OVERFLOW
 from openane.program import Constants, Program
+from openane.record_classes import dataclass
 
 Arrays = Mapping[str, np.ndarray]
 LARGE = 1 << 22

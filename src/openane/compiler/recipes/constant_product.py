@@ -6,7 +6,6 @@ does so with 16 to 64 rows before products with many columns. Products that foll
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -25,6 +24,7 @@ from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 
 PIXELS = (None, 2, None, 0, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from openane.engine import Activation, Post
 from openane.engine.table import Table
 from openane.ops.lowering import Tensor
+from openane.record_classes import dataclass
 
 Pair = tuple[int, int]
 

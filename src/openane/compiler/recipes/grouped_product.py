@@ -9,7 +9,6 @@ seen have one group). The last block may have fewer rows than lanes, as the last
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
@@ -28,6 +27,7 @@ from openane.engine import (
 )
 from openane.engine.access import CHANNELS, WIDTH
 from openane.ops.lowering import ELEMENT, Tensor
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
 ROWS, COLUMNS = (0, 1, None, None, 2), (0, 2, None, None, 1)

@@ -13,7 +13,7 @@ programs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from openane.compiler.recipes.context import RecipeContext
 from openane.compiler.recipes.reduction import SHARE, pixel_loops, staged
 from openane.engine import Access, Binary, GainOffset, Reduction, Root, Space
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 ROW = 2

@@ -7,7 +7,7 @@ rows and columns with the two exchanged. The windowed operation itself is inferr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.compiler.loops.assign import OperandRole, access, legal, row_cut
 from openane.compiler.recipes.context import RecipeContext
@@ -19,6 +19,7 @@ from openane.engine import Pool, Pooling
 from openane.ops.lowering import Tensor
 from openane.ops.phases import turned
 from openane.ops.tensor import as_planes
+from openane.record_classes import dataclass
 
 Numbers = Sequence[int]
 

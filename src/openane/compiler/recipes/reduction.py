@@ -4,7 +4,7 @@ is transposed first."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -30,6 +30,7 @@ from openane.engine import (
 from openane.engine.table import Table
 from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor, plane_axis
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 
 SHARE = 8

@@ -7,7 +7,7 @@ interleaved by L, which is how coefficients for L lanes are packed. One such cop
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import product as combinations
 from math import prod
@@ -37,6 +37,7 @@ from openane.engine.access import CHANNELS, WIDTH
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 MANY_PARTS = 128

@@ -11,7 +11,7 @@ the ring in L2 that the first writes (as in Apple's log, sigmoid and softmax of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from openane.chips import Limits
@@ -20,6 +20,7 @@ from openane.compiler.buffers.uses import RESULT, Use, lives, operands
 from openane.compiler.schedule.l2_residency import hold, resident_strides, residents
 from openane.engine import Access, Elementwise, Operation, PassThrough, Space, with_operands
 from openane.engine.changing import with_fields
+from openane.record_classes import dataclass
 
 
 def chain(operations: Sequence[Operation], blocks: Mapping[int, VirtualBuffer]) -> list[Operation]:

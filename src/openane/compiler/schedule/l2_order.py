@@ -10,12 +10,13 @@ engine, as the two overlap.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.chips import Limits
 from openane.compiler.buffers.intervals import Interval, allocate
 from openane.engine import NeuralOperation, Operation, sources
 from openane.engine.changing import with_fields
+from openane.record_classes import dataclass
 
 
 @dataclass(slots=True)

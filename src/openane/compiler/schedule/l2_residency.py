@@ -11,7 +11,7 @@ is used up. The rest of L2 belongs to the rings of streamed operands.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.chips import Limits
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer
@@ -20,6 +20,7 @@ from openane.compiler.loops.assign import OperandRole, legal
 from openane.engine import Access, Operation, Space, with_operands
 from openane.engine.changing import with_fields
 from openane.engine.relayout import dimensions, nested, relaid
+from openane.record_classes import dataclass
 
 ROLES = {"source": OperandRole.NEURAL_SOURCE, RESULT: OperandRole.RESULT}
 """What the operands of an operation are to it; all others are sources of the planar engine."""

@@ -4,7 +4,6 @@ L2 addresses."""
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 
 from openane.chips import Chip, EmittedTask, Limits
 from openane.chips.emit.exponents import Contents
@@ -18,6 +17,7 @@ from openane.compiler.schedule.l2_residency import settle
 from openane.compiler.schedule.placement import BufferPlacement, bound, place
 from openane.engine import Operation
 from openane.errors import UnsupportedError
+from openane.record_classes import dataclass
 
 SHARES = (2, 4, 8)
 """Residents get 1/2 of L2; where that leaves no room for the rings of a streamed operation, less."""

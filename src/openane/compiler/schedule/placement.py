@@ -4,7 +4,7 @@ are in use; ports get slots of their own."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.chips import Limits
 from openane.compiler.buffers.intervals import Interval, allocate
@@ -21,6 +21,7 @@ from openane.engine import (
     sources,
     with_operands,
 )
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 

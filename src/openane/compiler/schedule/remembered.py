@@ -4,7 +4,6 @@ measure ranges by, becomes the same operations, and these the same tasks."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 from openane.chips import Chip
@@ -13,6 +12,7 @@ from openane.compiler.buffers.storage import VirtualBuffer
 from openane.compiler.schedule.pipeline import ScheduledOperations
 from openane.engine import Operation
 from openane.engine.table import TableKind
+from openane.record_classes import dataclass
 
 Known = tuple["Schedulable", ScheduledOperations]
 MOST_OPERATIONS = 1 << 13

@@ -8,11 +8,13 @@ gains of the `steps` that were folded in, rounded again after each of them, and 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from math import prod
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 HALF = "fp16"
 

@@ -3,13 +3,13 @@ says."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun, SparseFormat
 from openane.engine import Geometry, Packing
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 HOLES = 16

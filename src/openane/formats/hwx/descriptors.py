@@ -6,13 +6,12 @@ meaning carry the values every file of Apple's has; `0x850` and `0x858` vary (se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.engine import DType
 from openane.errors import ProgramError
 from openane.formats.macho import NAME_LIMIT, Thread
 from openane.formats.reader import ByteReader, Record, u32, u32s, u64, u64s
 from openane.program import Buffer, Layout, Program, Role
+from openane.record_classes import dataclass
 
 PROGRAM, TENSOR = 1, 3
 SLOTS = 256

@@ -8,10 +8,9 @@ what the kernel DMA reads (`__KERN_0` and on) behind the text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.formats.macho import PAGE, Section, Segment
 from openane.program import Buffer, Constants, Role
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 MAGIC = 0xBEEFFACE

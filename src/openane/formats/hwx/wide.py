@@ -8,13 +8,13 @@ Apple's compiler for H14 to H18 share; what is called unknown carries the values
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from openane.chips import Chip
 from openane.formats.hwx.descriptors import checked_name
 from openane.formats.macho import NAME_LIMIT, Thread
 from openane.formats.reader import Record, u32, u32s, u64, u64s
 from openane.program import Program, Role
+from openane.record_classes import dataclass
 
 WIDE_PROGRAM = 4
 SLOTS = 128

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from openane.chips import Chip, described_generations, get_chip
@@ -14,6 +14,7 @@ from openane.formats.listing.claims import LONGEST_GAP
 from openane.formats.listing.dis import SUFFIX, VERSION
 from openane.formats.listing.items import RECORDS, parse_bytes, parse_record
 from openane.program.listing import Line, ListingToken, TextError, integer, parse_task, read_lines, unquoted
+from openane.record_classes import dataclass
 
 LARGEST_FILE = 1 << 32
 LARGEST_TEXT = 1 << 30

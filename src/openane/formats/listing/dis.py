@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from openane.chips import Chip, driver_generation, get_chip
@@ -35,6 +35,7 @@ from openane.program import Program
 from openane.program.listing import names_of, quoted, slot_names
 from openane.program.listing.lexer import comment
 from openane.program.text import surface
+from openane.record_classes import dataclass
 from openane.wording import plural
 
 VERSION = 1

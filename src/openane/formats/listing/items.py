@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, Field, dataclass, fields, replace
+from dataclasses import MISSING, Field, fields, replace
 from enum import IntEnum
 from typing import Any
 
@@ -34,6 +34,7 @@ from openane.formats.macho.commands import (
 )
 from openane.formats.reader import Record
 from openane.program.listing import Line, ListingToken, integer, quoted, unquoted
+from openane.record_classes import dataclass
 
 RECORDS: dict[str, type[Record]] = {
     "macho": MachOHeader, "command": CommandHeader, "segment": SegmentRecord, "section": Section,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openane.formats.reader import ByteReader, Record, text, u8, u16, u32, u64
+from openane.record_classes import dataclass
 
 PAGE = 0x4000
 SEGMENT, THREAD, IDENT, NOTE, SYMBOLS = 0x19, 0x04, 0x08, 0x31, 0x02

@@ -4,13 +4,13 @@ one that is alike."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from openane.chips import Chip
 from openane.engine import Operation, Shape, sources
 from openane.errors import ProgramError
 from openane.program.model import Task
+from openane.record_classes import dataclass
 
 MOST_PAIRS = 1 << 20  # pairs scored one by one; larger programs are aligned by equal kinds and shapes first
 SAME_WORDS, SAME_OPERATION, SAME_SHAPES, SAME_RESULT, SAME_KIND, ANY = 32, 24, 16, 12, 8, 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openane.record_classes import dataclass
 from openane.registers import Value
 
 Plain = Value | bool | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.chips import Chip, TaskFields
 from openane.chips.runs import VIRTUAL
@@ -20,6 +20,7 @@ from openane.program.listing.forms import (
 )
 from openane.program.listing.lexer import Line, ListingToken, TextError, integer, number
 from openane.program.listing.tasks import UNDESCRIBED, bank_of
+from openane.record_classes import dataclass
 from openane.registers import Bank, Field, FieldError, Register, Value
 
 LARGEST_TASK = 4096  # words; no generation's size field reaches this

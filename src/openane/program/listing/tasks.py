@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import groupby
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from openane.program.listing.forms import UNSET, body_words, header_addresses, u
 from openane.program.listing.lexer import comment
 from openane.program.listing.words import Names, in_words
 from openane.program.model import Task
+from openane.record_classes import dataclass
 from openane.registers import Bank, Evidence, Field, Value
 
 UNDESCRIBED = "undescribed"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from openane.chips import Chip, Passage, TaskFields, get_chip
 from openane.chips.limits import BaseSlots
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import ProgramError, UnsupportedError
 from openane.program.model import ByteRange, Program, Role, Task
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ L2 ring passes through is lost as well.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openane.chips import Breach
 from openane.engine import (
@@ -30,6 +29,7 @@ from openane.program.verify.regions import Region, access_regions, interval, mee
 from openane.program.verify.violation import Found, Violation, violation
 from openane.program.verify.written import Written
 from openane.program.verify.written_l2 import WrittenL2
+from openane.record_classes import dataclass
 
 FILLED = (Role.INPUT, Role.STATE)
 

@@ -9,9 +9,10 @@ or too irregular (`Effort` runs out) the caller is told and must assume the wors
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from openane.engine import Access
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 FEW_CELLS = 8

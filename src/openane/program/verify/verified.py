@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.engine import Operation
 from openane.errors import ProgramError
 from openane.program.model import Program
+from openane.record_classes import dataclass
 
 _TOKEN = object()
 

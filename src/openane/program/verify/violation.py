@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from inspect import cleandoc
 from typing import Any
 
 from openane.chips import Breach
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)
