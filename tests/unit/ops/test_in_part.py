@@ -97,6 +97,19 @@ def test_what_is_no_image_is_not_cut() -> None:
     assert cut(graph, {"x": np.zeros((1, 512, 512), np.float32)}) is None
 
 
+@pytest.mark.parametrize(("positions", "left"), [
+    ((127,), (127,)), ((128,), (32,)), ((400,), (112,)), ((512,), (128,)), ((3000,), (192,)), ((16000,), (1008,)),
+    ((224, 224), (112, 112)), ((256, 256), (128, 128)), ((640, 64), (160, 64)), ((1024, 1024), (256, 256)),
+])
+def test_of_many_positions_a_smaller_share_is_left(positions, left) -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", "fp16", (1, 2, *positions))
+    weight = _weight(2, 2, *(1 for _ in positions))
+    graph = builder.finish({"y": builder.single("conv", x=x, weight=weight, pad_type="valid")})
+    part = cut(graph, {"x": np.zeros((1, 2, *positions), np.float32)})
+    assert (positions if part is None else part["x"].shape[2:]) == left
+
+
 @pytest.mark.parametrize(("whole", "part", "made", "wanted"), [
     ((1, 8, 6, 6), (1, 8, 3, 3), (1, 8, 36), [1, 8, 9]),
     ((1, 8, 6, 6), (1, 8, 3, 3), (1, 288), None),           # channels become one dimension with positions
