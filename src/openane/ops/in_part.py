@@ -15,7 +15,7 @@ from math import prod
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value, substituted
+from openane.graph import Graph, Node, RoundedConstant, Value, substituted
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node, forget, last_uses
 from openane.rounding import round_up
@@ -76,7 +76,9 @@ def evaluate_in_part(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen)
 
 def _in_part(node: Node, arrays: Arrays) -> Results:
     """What a node makes of parts of what it reads, or of the whole, repeated, where it needs that."""
-    partly = {id(value): value for value in node.values() if not value.constant and _cut_of(value, arrays)}
+    node = _in_digits(node)
+    partly = {id(value): value for value in node.values()
+              if not value.constant and arrays[id(value)].shape != value.shape}
     if not partly:
         return evaluate_node(node, arrays)
     op = get_op(node.op)
@@ -88,9 +90,16 @@ def _in_part(node: Node, arrays: Arrays) -> Results:
     return evaluate_node(node, {**arrays, **whole})
 
 
+def _in_digits(node: Node) -> Node:
+    """The node with constants in all digits where the model states them, which spares widening what was rounded."""
+    return substituted(node, {id(value): Value(value.name, value.type, value.stated) for value in node.values()
+                              if isinstance(value, RoundedConstant) and not value.exponent
+                              and isinstance(value.stated, np.ndarray)})
+
+
 def _cut_of(value: Value, arrays: Arrays) -> list[int]:
     """The dimensions of a value of which there is a part."""
-    if value.constant:
+    if value.constant or arrays[id(value)].shape == value.shape:
         return []
     return [d for d, (part, whole) in enumerate(zip(arrays[id(value)].shape, value.shape, strict=True))
             if part != whole]

@@ -193,15 +193,14 @@ def result_types(op: Op, operands: Mapping[str, Operand]) -> tuple[TensorType, .
 
     GraphError when an operand is unknown, missing, not constant where it must be, or does not fit.
     """
-    names = [parameter.name for parameter in op.parameters]
     for name in operands:
-        if name not in names:
-            raise refusal(op.name, name, f"is not one it takes ({', '.join(names)})")
+        if name not in op.named:
+            raise refusal(op.name, name, f"is not one it takes ({', '.join(op.named)})")
     for parameter in op.parameters:
         if parameter.name in operands:
             _check_operand(op.name, parameter, operands[parameter.name])
         elif parameter.default is REQUIRED:
-            raise refusal(op.name, parameter.name, f"is missing; it takes {', '.join(names)}")
+            raise refusal(op.name, parameter.name, f"is missing; it takes {', '.join(op.named)}")
     types = op.infer(operands)
     for result in types:
         if min(result.shape, default=1) < 1 or result.elements > MAXIMUM_ELEMENTS:

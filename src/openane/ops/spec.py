@@ -244,6 +244,10 @@ class Op:
     table_of: str = ""           # the function of one tensor whose table it contains
     relayout: tuple[str, str] | None = None
     inherent: str = ""
+    named: Mapping[str, Parameter] = field(init=False, repr=False, compare=False)  # the parameters, by name
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "named", {parameter.name: parameter for parameter in self.parameters})
 
     def views(self, node: Node) -> bool:
         """Whether the node's result is its operand x, element by element, as it is stored."""

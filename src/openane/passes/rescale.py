@@ -85,8 +85,11 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
         ready = rewrite(ready)
     ready, channels = even_channels(ready, samples)
     said = said_of(ready)
-    ranges, plain = glanced(ready, said, samples) or measured(ready, samples), ready
+    plain, near = ready, glanced(ready, said, samples)
+    ranges = measured(ready, samples) if near is None else near
     ready = keep_small_results(ready, ranges)
+    if near is not None:  # nothing is held times a power of two
+        return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)
     said = said if ready is plain else said_of(ready)
     wanted = chosen(ready, said, ranges)
     if not (wanted.values or wanted.sums):

@@ -23,16 +23,22 @@ USUAL = 2.0 ** -2
 def keep_small_results(graph: Graph, ranges: Ranges) -> Graph:
     """The graph with such functions marked; itself where there are none. Where functions are not to be close, as those
     of models that were made for the engine, it takes one task more: these are marked where results are small alone."""
+    may_be = [node for node in graph.nodes if _may_be_marked(node)]
+    if not may_be:
+        return graph
     leaving = _leaving(graph) if graph.metadata.get(FUNCTIONS) == CLOSE else set[int]()
 
     def counts(node: Node) -> bool:
-        unary = get_op(node.op).unary
-        if unary is None or unary.small is None or node.get(SMALL) is not None:
-            return False
         seen = ranges.get(id(node.output))
         return id(node.output) in leaving or (seen is not None and 0 < seen.usual < USUAL)
 
-    return rebuilt(graph, [_marked(node) if counts(node) else node for node in graph.nodes])
+    counting = set(map(id, filter(counts, may_be)))
+    return rebuilt(graph, [_marked(node) if id(node) in counting else node for node in graph.nodes])
+
+
+def _may_be_marked(node: Node) -> bool:
+    unary = get_op(node.op).unary
+    return unary is not None and unary.small is not None and node.get(SMALL) is None
 
 
 def _marked(node: Node) -> Node:
