@@ -24,6 +24,8 @@ FINE = frozenset([4, 5])
 """Codes of uint16 and int16 among ONNX's element types."""
 _SCALING = _CARRIED | _ROUNDED | {"Div", "Mul", "Neg"}
 
+_QUANTISING = frozenset(["DynamicQuantizeLinear", "QuantizeLinear"])
+
 
 @dataclass(frozen=True, slots=True)
 class RelativeNumbers:
@@ -37,6 +39,11 @@ class RelativeNumbers:
 
 def relative_numbers(graph: Proto) -> RelativeNumbers:
     """What may stay unrounded in a graph: nothing, where one scale is used in another way."""
+    quantises = any(node.op_type in _QUANTISING for node in graph.node)
+    return _relative(graph) if quantises else RelativeNumbers(frozenset(), frozenset())
+
+
+def _relative(graph: Proto) -> RelativeNumbers:
     nodes = [node for node in graph.node if node.op_type == "DynamicQuantizeLinear"]
     uses = _uses(graph.node)
     outputs = {port.name for port in graph.output}
