@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cache": {"formats"},
     "compiler": {"cache", "requested", "timing"} | _GRAPH | _ENGINE,
     "importers": {"graph", "ops", "formats", "requested"},
-    "simulator": _FILES,
+    "simulator": {"cache", *_FILES},
     "timing": _FILES,
     "devices": {"simulator", "timing", "graph", "ops", *_ENGINE},
     "report": {"timing", "graph", "ops", "wording", *_ENGINE},

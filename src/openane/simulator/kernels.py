@@ -1,25 +1,21 @@
 """When compiled loops are taken, and how arrays are described to them.
 
-Bringing the loops takes some tenths of a second (numba's import), so that a program that is run once is run by numpy.
-From when a program's runs have taken as long as that, or when the process has the loops already, they are used. Both
-give the same bits.
+Where their machine code was kept by an earlier process, loops are used at once. Compiling them takes some twenty
+seconds, so that otherwise a program is run by numpy until its runs have taken a while. Both give the same bits.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 
+from openane.simulator.compiled import loops, machine, packed, planar, reducing, windows
+
 PATIENCE = 0.5
-"""Seconds of runs after which the loops are brought: about what bringing them takes."""
-LOOPS, PLANAR, WINDOWS, PACKED, REDUCING = (f"openane.simulator.compiled.{name}"
-                                            for name in ("loops", "planar", "windows", "packed", "reducing"))
+"""Seconds of runs after which loops that were not kept are compiled."""
 NEUTRAL = -0.0
 """What changes no number that it is added to, not even the sign of a zero."""
 
@@ -41,24 +37,36 @@ class Kernels:
     packed: Callable[..., None]
 
 
+_LOOPS = (loops.LOAD, loops.GATHER, loops.STORE, loops.STORE_DOUBLES, windows.CHANNEL, planar.PLANAR, planar.TRANSLATE,
+          windows.POOL, reducing.REDUCE, reducing.FINISH, packed.PACKED)
+"""In the order of `Kernels`."""
+
+
 @cache
 def kernels() -> Kernels | None:
     """Brings the compiled loops; None where numba is not installed."""
+    found = _kept()
+    if found is not None:
+        return found
     try:
-        loops: Any = import_module(LOOPS)
-        planar: Any = import_module(PLANAR)
-        windows: Any = import_module(WINDOWS)
-        packed: Any = import_module(PACKED)
-        reducing: Any = import_module(REDUCING)
+        return Kernels(*machine.functions(_LOOPS, "the simulator's loops"))
     except ImportError:
         return None
-    return Kernels(loops.load, loops.gather, loops.store, loops.store_doubles, windows.channels, planar.planar,
-                   planar.translate, windows.pool, reducing.reduce, reducing.finish, packed.packed)
 
 
 def at_hand() -> bool:
     """Whether bringing them takes no time."""
-    return REDUCING in sys.modules
+    return _kept() is not None
+
+
+@cache
+def _kept() -> Kernels | None:
+    """The loops whose code was kept."""
+    try:
+        found = machine.kept(_LOOPS)
+    except ImportError:
+        return None
+    return None if found is None else Kernels(*found)
 
 
 @dataclass(frozen=True, slots=True)

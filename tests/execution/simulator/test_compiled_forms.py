@@ -33,6 +33,8 @@ from openane.engine.operations import Activation
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, kernels, load_operations
 from openane.simulator.arithmetic import encode_away, encode_even
+from openane.simulator.compiled.described import TaskLoop
+from openane.simulator.compiled.halves import _away_of_bits, _even_of_bits, away, even
 from openane.simulator.streams import CALL, WORDS
 
 SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
@@ -252,21 +254,20 @@ def numbers_to_round() -> np.ndarray:
     return np.concatenate([values, -values])
 
 
+def _rounded_loop(source, words):  # type: ignore[no-untyped-def]
+    for i in range(source.size):
+        words[0, i], words[1, i] = away(source[i]), _away_of_bits(source[i])
+        words[2, i], words[3, i] = even(source[i]), _even_of_bits(source[i])
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_numbers_are_rounded_alike_with_and_without_the_processors_conversions() -> None:
     library("numba")
-    from numba import njit
+    from openane.simulator.compiled import building
 
-    from openane.simulator.compiled import halves
     values = numbers_to_round()
-
-    @njit
-    def loop(source, words):  # type: ignore[no-untyped-def]
-        for i in range(source.size):
-            words[0, i], words[1, i] = halves.away(source[i]), halves._away_of_bits(source[i])
-            words[2, i], words[3, i] = halves.even(source[i]), halves._even_of_bits(source[i])
-
     words = np.empty((4, values.size), np.int32)
+    loop, = building.dispatched([TaskLoop(_rounded_loop, ("float32[::1]", "int32[:,::1]"))])
     loop(values, words)
     for found, plain in zip(words, (encode_away, encode_away, encode_even, encode_even), strict=True):
         np.testing.assert_array_equal(found, plain(values))

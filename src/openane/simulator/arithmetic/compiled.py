@@ -1,7 +1,7 @@
 """The multiply-accumulate rule compiled to machine code: the sums of `exact`, bit for bit, some thirty times as fast.
 
-Importing it compiles its loops or takes them from numba's cache. One thread, no state; the interpreter is not held
-while sums are made. How products are made fast is said in `simulator.compiled.nudged`.
+Importing it brings the loops' machine code (`simulator.compiled.machine`). One thread, no state; the interpreter is not
+held while sums are made. How products are made fast is said in `simulator.compiled.nudged`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import numpy as np
 from openane.rounding import ceil_div
 from openane.simulator.arithmetic import exact
 from openane.simulator.arithmetic.half import Doubles, Floats
-from openane.simulator.compiled.jit import compiled
-from openane.simulator.compiled.nudged import QUAD, left_loop, outer_loop, plan_loop, right_loop
+from openane.simulator.compiled.described import TaskLoop
+from openane.simulator.compiled.machine import functions
+from openane.simulator.compiled.nudged import LEFT, OUTER, PLAN, QUAD, RIGHT
 
 WIDTH = 256                 # columns at a time: their factors stay in the cache nearest the core
 FEW = 16                    # columns fewer than these are exchanged with the rows
@@ -48,8 +49,9 @@ def _channel_loop(left, least, right, total):  # type: ignore[no-untyped-def]
                 sums[j] += np.int64(product) if abs(b) >= limit else 0
 
 
-_scale = compiled("void(float32[:,:], float32[:,::1], float32[::1])", _scale_loop)
-_channels = compiled("void(float32[:,::1], float32[:,::1], float32[:,:,:], int64[:,::1])", _channel_loop)
+SCALE = TaskLoop(_scale_loop, ("float32[:,:]", "float32[:,::1]", "float32[::1]"))
+CHANNELS = TaskLoop(_channel_loop, ("float32[:,::1]", "float32[:,::1]", "float32[:,:,:]", "int64[:,::1]"))
+_scale, _channels, _left, _right, _plan, _outer = functions((SCALE, CHANNELS, LEFT, RIGHT, PLAN, OUTER), "exact sums")
 
 
 def outer_sums(left: Floats, right: Floats) -> Doubles:
@@ -65,12 +67,12 @@ def outer_sums(left: Floats, right: Floats) -> Doubles:
     moved = np.empty((ceil_div(columns, width), terms, width), np.float32)
     largest, present = np.empty((2, terms), np.int32), np.empty(moved.shape[:2], np.uint32)
     kinds, flushed = np.empty(fours, np.uint8), np.zeros(fours, np.bool_)
-    left_loop(factors, largest[0])
-    right_loop(right, moved, largest[1], present)
+    _left(factors, largest[0])
+    _right(right, moved, largest[1], present)
     sizes = largest.view(np.float32)
-    if plan_loop(sizes[0], sizes[1], kinds, flushed, present) >= DOUBLE_LIMIT:
+    if _plan(sizes[0], sizes[1], kinds, flushed, present) >= DOUBLE_LIMIT:
         return exact.outer_sums(left, right)
-    outer_loop(factors, moved, present, kinds, flushed, total)
+    _outer(factors, moved, present, kinds, flushed, total)
     return total
 
 

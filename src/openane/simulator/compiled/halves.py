@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.jit import chosen, converts_halves, narrowed, part, widened
+from openane.simulator.compiled.described import ByProcessor, ByType, narrowed, part, widened
 
 MAGNITUDE, SIGN, INFINITE = np.int32(0x7FFF), np.int32(0x8000), np.int32(0x7C00)
 UP = np.float32(2.0**112)
@@ -87,8 +87,9 @@ def _even_of_float(value):  # type: ignore[no-untyped-def]
     return narrowed(np.float32(value)) if value == value else np.int32(0)
 
 
-number, away, even = ((_number_of_half, _away_of_float, _even_of_float) if converts_halves() else
-                      (_number_of_bits, _away_of_bits, _even_of_bits))
+number: Any = ByProcessor(_number_of_half, _number_of_bits)
+away: Any = ByProcessor(_away_of_float, _away_of_bits)
+even: Any = ByProcessor(_even_of_float, _even_of_bits)
 
 
 @part
@@ -120,9 +121,4 @@ def away_double(value):  # type: ignore[no-untyped-def]
     return even_double(value * TIE)
 
 
-def to_word(value: Any) -> Any:
-    """`away` or `away_double`, by the type of the value."""
-    raise NotImplementedError("what loops are compiled with")
-
-
-chosen(to_word, away, away_double)
+to_word: Any = ByType(away, away_double)

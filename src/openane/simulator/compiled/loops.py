@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from openane.simulator.compiled.described import TaskLoop, give_back, part, rows_of
 from openane.simulator.compiled.halves import (
     INFINITE,
     MAGNITUDE,
@@ -18,7 +19,6 @@ from openane.simulator.compiled.halves import (
     special_number,
     to_word,
 )
-from openane.simulator.compiled.jit import compiled, part
 from openane.simulator.compiled.words import largest, survey
 
 INFINITY = np.float32(np.inf)
@@ -108,7 +108,7 @@ def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped
     across = min(width, WIDE if step == 1 else COLUMNS)
     down = max(1, WIDE // max(1, across)) if across == width and step == 1 else 1
     together = CHANNELS if step != 1 and places[6] == 1 else 1
-    words = np.empty((together, across * down), np.uint16)
+    words = rows_of(together, across * down, np.uint16(0))
     for a in range(places[0]):
         for first in range(0, places[1], together):
             count = min(together, places[1] - first)
@@ -132,6 +132,7 @@ def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped
                                 target[place + i] = words[0, at + i]
                         else:
                             spread(words, count, columns, target[goal:], step)
+    give_back(words)
     return low, high, signed
 
 
@@ -149,9 +150,8 @@ def spread(words, count, columns, goal, step):  # type: ignore[no-untyped-def]
             goal[i * step + b] = words[b, i]
 
 
-load = compiled("UniTuple(int64, 2)(uint16[::1], int64[::1], float32, float32[::1])", _load_loop)
-gather = compiled("boolean(uint16[::1], int64[::1], float32[::1])", _gather_loop)
-store = compiled("UniTuple(int32, 3)(float32[::1], float32[::1], float32[::1], uint16[::1], int64[::1])",
-                 _store_loop)
-store_doubles = compiled(
-    "UniTuple(int32, 3)(float64[::1], float64[::1], float64[::1], uint16[::1], int64[::1])", _store_loop)
+_GOAL = "uint16[::1]", "int64[::1]"
+LOAD = TaskLoop(_load_loop, ("uint16[::1]", "int64[::1]", "float32", "float32[::1]"), ("int64",) * 2)
+GATHER = TaskLoop(_gather_loop, ("uint16[::1]", "int64[::1]", "float32[::1]"), ("boolean",))
+STORE = TaskLoop(_store_loop, (*("float32[::1]",) * 3, *_GOAL), ("int32",) * 3)
+STORE_DOUBLES = TaskLoop(_store_loop, (*("float64[::1]",) * 3, *_GOAL), ("int32",) * 3)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from openane.simulator.arithmetic.exact import QUANTUM
-from openane.simulator.compiled.jit import compiled, contracted
+from openane.simulator.compiled.described import TaskLoop, contracted, give_back, room, rows_of
 
 QUAD = 4                    # terms, and rows, at a time
 MAGIC = np.float32(1.5 * 2**23)
@@ -188,8 +188,10 @@ def _outer_loop(left, right, present, kinds, flushed, total):  # type: ignore[no
     read from the cache. `right` and `present` as `_right_loop` makes them, `kinds` and `flushed` by `_plan_loop`."""
     rows, terms = left.shape
     blocks, _, width = right.shape
-    sums = np.zeros((QUAD, width), np.int32)
-    marks, places = np.empty(terms, np.uint8), np.empty(terms, np.int64)
+    sums, marks, places = rows_of(QUAD, width, np.int32(0)), room(terms, np.uint8(0)), room(terms, np.int64(0))
+    for r in range(QUAD):
+        for j in range(width):
+            sums[r, j] = 0
     for block in range(blocks):
         start = block * width
         count, factors = min(width, total.shape[1] - start), right[block]
@@ -219,11 +221,14 @@ def _outer_loop(left, right, present, kinds, flushed, total):  # type: ignore[no
                 _flush(sums[r], magic, total[i + r, start:start + count], count)
             for r in range(many, QUAD):
                 sums[r] = 0
+    give_back(sums)
+    give_back(marks)
+    give_back(places)
 
 
-
-left_loop = compiled("void(float32[:,::1], int32[::1])", _left_loop)
-right_loop = compiled("void(float32[:,:], float32[:,:,::1], int32[::1], uint32[:,::1])", _right_loop)
-plan_loop = compiled("float64(float32[::1], float32[::1], uint8[::1], boolean[::1], uint32[:,::1])", _plan_loop)
-outer_loop = compiled("void(float32[:,::1], float32[:,:,::1], uint32[:,::1], uint8[::1], boolean[::1], float64[:,::1])",
-                      _outer_loop, contract=True)
+LEFT = TaskLoop(_left_loop, ("float32[:,::1]", "int32[::1]"))
+RIGHT = TaskLoop(_right_loop, ("float32[:,:]", "float32[:,:,::1]", "int32[::1]", "uint32[:,::1]"))
+PLAN = TaskLoop(_plan_loop, ("float32[::1]", "float32[::1]", "uint8[::1]", "boolean[::1]", "uint32[:,::1]"),
+                ("float64",))
+OUTER = TaskLoop(_outer_loop, ("float32[:,::1]", "float32[:,:,::1]", "uint32[:,::1]", "uint8[::1]", "boolean[::1]",
+                               "float64[:,::1]"), contract=True)

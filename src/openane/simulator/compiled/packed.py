@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.simulator.compiled.described import TaskLoop, part
 from openane.simulator.compiled.halves import number
-from openane.simulator.compiled.jit import compiled, of_read_only, part
 
 LANES = 16  # channels of a block in the form that is met most: known, they become whole vectors
 AT_ONCE = 8
@@ -53,4 +53,4 @@ def _packed_loop(words, runs, column, sums):  # type: ignore[no-untyped-def]
                 block[i] += number(np.int32(words[begin + k * step + i])) * column[k]
 
 
-packed = compiled(of_read_only("uint16", "void(int64[:,::1], float32[::1], float32[::1])"), _packed_loop)
+PACKED = TaskLoop(_packed_loop, ("uint16[::1]", "int64[:,::1]", "float32[::1]", "float32[::1]"))

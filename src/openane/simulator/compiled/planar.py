@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.simulator.compiled.described import TaskLoop, give_back, part, room
 from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, ZERO, even, number, special_number
-from openane.simulator.compiled.jit import compiled, part
 from openane.simulator.compiled.words import largest, survey
 
 CHUNK = 4096
@@ -148,8 +148,8 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
     width, total = places[4], places[0] * places[1] * places[2] * places[3]
     across = min(width, CHUNK)
     down = max(1, CHUNK // max(1, across))
-    words, result = np.empty(CHUNK, np.uint16), np.empty(CHUNK, np.uint16)
-    x, y = np.empty(CHUNK, np.float32), np.empty(CHUNK, np.float32)
+    words, result = room(CHUNK, np.uint16(0)), room(CHUNK, np.uint16(0))
+    x, y = room(CHUNK, np.float32(0)), room(CHUNK, np.float32(0))
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
     nan, infinite = 0, 0
     for row in range(0, total, down):
@@ -187,6 +187,10 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
                 result[i] = np.uint16(even(x[i]))
             low, high, signed = survey(result, count, low, high, signed)
             _spread(result, target, places, 20, row, rows, left, columns)
+    give_back(words)
+    give_back(result)
+    give_back(x)
+    give_back(y)
     return nan, infinite, low, high, signed
 
 
@@ -196,7 +200,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
     width, total = places[4], places[0] * places[1] * places[2] * places[3]
     across = min(width, CHUNK)
     down = max(1, CHUNK // max(1, across))
-    words = np.empty(CHUNK, np.uint16)
+    words = room(CHUNK, np.uint16(0))
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
     nan, infinite = 0, 0
     for row in range(0, total, down):
@@ -217,10 +221,11 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
                     words[i] = table[words[i]]
             low, high, signed = survey(words, count, low, high, signed)
             _spread(words, target, places, 10, row, rows, left, columns)
+    give_back(words)
     return nan, infinite, low, high, signed
 
 
-translate = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], int64[::1], uint16[::1], "
-                     "boolean)", _translate_loop)
-planar = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], uint16[::1], uint16[::1], uint16[::1], "
-                  "float32[::1], int64[::1], int64, int64, float32[::1])", _planar_loop)
+_GIVES = "int64", "int64", "int32", "int32", "int32"
+TRANSLATE = TaskLoop(_translate_loop, ("uint16[::1]", "uint16[::1]", "int64[::1]", "uint16[::1]", "boolean"), _GIVES)
+PLANAR = TaskLoop(_planar_loop, (*("uint16[::1]",) * 4, "float32[::1]", "int64[::1]", "int64", "int64", "float32[::1]"),
+                  _GIVES)

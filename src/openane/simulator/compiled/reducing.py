@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
+from openane.simulator.compiled.described import TaskLoop, give_back, part, room
 from openane.simulator.compiled.halves import even_double
-from openane.simulator.compiled.jit import compiled, part
 
 BLOCK = 128
 """Terms that are added without halving: numpy's, for the same bits."""
@@ -23,7 +21,7 @@ def _block_sum(values, begin, count):  # type: ignore[no-untyped-def]
         for i in range(np.uint64(count)):
             total += np.float64(values[at + i])
         return total
-    sums = np.empty(8, np.float64)
+    sums = room(8, 0.0)
     for j in range(np.uint64(8)):
         sums[j] = np.float64(values[at + j])
     whole = count - count % 8
@@ -33,10 +31,11 @@ def _block_sum(values, begin, count):  # type: ignore[no-untyped-def]
     total = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]))
     for i in range(np.uint64(whole), np.uint64(count)):
         total += np.float64(values[at + i])
+    give_back(sums)
     return total
 
 
-@partial(compiled, "float64(float32[::1], int64, int64)")
+@part
 def pairwise(values, begin, count):  # type: ignore[no-untyped-def]
     """Numbers as float64, halves first, as numpy adds them."""
     if count <= BLOCK:
@@ -77,6 +76,6 @@ def _finish_loop(totals, numbers, root, relu, target, places):  # type: ignore[n
     return low, high, signed
 
 
-reduce = compiled("void(float32[::1], int64, boolean, float64[::1])", _reduce_loop)
-finish = compiled("UniTuple(int32, 3)(float64[::1], float64[::1], int64, boolean, uint16[::1], int64[::1])",
-                  _finish_loop)
+REDUCE = TaskLoop(_reduce_loop, ("float32[::1]", "int64", "boolean", "float64[::1]"))
+FINISH = TaskLoop(_finish_loop, ("float64[::1]", "float64[::1]", "int64", "boolean", "uint16[::1]", "int64[::1]"),
+                  ("int32",) * 3)

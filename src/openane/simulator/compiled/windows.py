@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.simulator.compiled.described import TaskLoop, give_back, part, room, rows_of
 from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, even, number, special_number
-from openane.simulator.compiled.jit import compiled, part
 from openane.simulator.compiled.loops import CHANNELS, finish_row
 from openane.simulator.compiled.words import survey
 
@@ -226,10 +226,11 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
         phases = height, places[8]
     share, span = phases[0] * phases[1] * down * across, phases[1]
     run = (rows - 1) * span + columns
-    plane = np.zeros(inputs * deep * share, np.float32)
-    line, sums = np.empty(places[4] + 2 * across, np.float32), np.empty(run, np.float32)
+    plane = room(inputs * deep * share, np.float32(0))
+    plane[:] = np.float32(0)
+    line, sums = room(places[4] + 2 * across, np.float32(0)), room(run, np.float32(0))
     together = CHANNELS if goals[9] != 1 and goals[6] == 1 else 1
-    words = np.empty((together, run), np.uint16)
+    words = rows_of(together, run, np.uint16(0))
     for a in range(goals[0]):
         for channel in range(goals[1]):
             for each in range(inputs):
@@ -258,6 +259,9 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
                 _put_rows(block, span, target, a * goals[5] + channel * goals[6], goals)
             elif channel == min(first + together, goals[1]) - 1:
                 _put_channels(words, channel - first + 1, span, target, a * goals[5] + first, goals)
+    for each in (plane, line, sums):
+        give_back(each)
+    give_back(words)
     return True, low, high, signed
 
 
@@ -286,9 +290,10 @@ def _pool_loop(source, places, target, goals, windows, function, fill, scale, fl
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
     phases = (height + down - 1) // down, (width + across - 1) // across
     run = (rows - 1) * phases[1] + columns
-    plane = np.full(phases[0] * phases[1] * down * across, fill, np.float32)
-    line, total = np.empty(places[4] + 2 * across, np.float32), np.empty(run, np.float32)
-    words = np.empty(run, np.uint16)
+    plane = room(phases[0] * phases[1] * down * across, fill)
+    plane[:] = fill
+    line, total = room(places[4] + 2 * across, np.float32(0)), room(run, np.float32(0))
+    words = room(run, np.uint16(0))
     nan, infinite = 0, 0
     for a in range(places[0]):
         for b in range(places[1]):
@@ -309,10 +314,14 @@ def _pool_loop(source, places, target, goals, windows, function, fill, scale, fl
                     words[i] = np.uint16(even(floor if value <= floor else value))
                 low, high, signed = survey(words, run, low, high, signed)
                 _put_rows(words, phases[1], target, a * goals[5] + b * goals[6] + c * goals[7], goals)
+    for each in (plane, line, total):
+        give_back(each)
+    give_back(words)
     return nan, infinite, low, high, signed
 
 
-channels = compiled("Tuple((boolean, int32, int32, int32))(uint16[::1], int64[::1], float32[:,:,::1], float32[:,::1], "
-                    "float32[::1], uint16[::1], int64[::1], UniTuple(int64, 11), float32)", _channel_loop)
-pool = compiled("Tuple((int64, int64, int32, int32, int32))(uint16[::1], int64[::1], uint16[::1], int64[::1], "
-                "UniTuple(int64, 8), int64, float32, float32, float32)", _pool_loop)
+CHANNEL = TaskLoop(_channel_loop, ("uint16[::1]", "int64[::1]", "float32[:,:,::1]", "float32[:,::1]", "float32[::1]",
+                                   "uint16[::1]", "int64[::1]", "int64*11", "float32"),
+                   ("boolean", "int32", "int32", "int32"))
+POOL = TaskLoop(_pool_loop, ("uint16[::1]", "int64[::1]", "uint16[::1]", "int64[::1]", "int64*8", "int64", "float32",
+                             "float32", "float32"), ("int64", "int64", "int32", "int32", "int32"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.simulator.compiled.described import part
 from openane.simulator.compiled.halves import MAGNITUDE
-from openane.simulator.compiled.jit import part
 
 
 @part
