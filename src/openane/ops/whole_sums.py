@@ -18,11 +18,13 @@ from openane.ops import get_op, step_pairs
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.conv import conv_window
+from openane.ops.exponents import products
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.moved import numbers_from
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
 from openane.ops.step_pairs import Counted, largest
+from openane.ops.step_products import step_product
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import NAME, number, stated_of
 from openane.record_classes import dataclass
@@ -30,6 +32,9 @@ from openane.record_classes import dataclass
 SMALL = 2.0 ** -9
 """A part of a step that sums may be off."""
 MOST_DIMENSIONS = 5
+MATMUL = "matmul"
+LONGEST = 8192
+"""Of how many products a sum may be that has 1536 among them: longer ones are made in parts, each rounded to fp16."""
 
 
 def whole_sums(graph: Graph, names: set[str]) -> list[Node]:
@@ -60,7 +65,7 @@ class _Sums:
     graph: Graph
     names: set[str]
     nodes: list[Node] = field(default_factory=list)
-    whole: dict[tuple[int, int], Value] = field(default_factory=dict)
+    whole: dict[tuple[int, float], Value] = field(default_factory=dict)
     wide: dict[tuple[int, int, int, bool], Value] = field(default_factory=dict)
     users: Mapping[int, list[Node]] = field(init=False)
     producers: Mapping[int, Node] = field(init=False)
@@ -83,8 +88,8 @@ class _Sums:
             return
         form = _form(node)
         if form is None:
-            given = self._mean(node, units) or step_pairs.pair(node, units, self._known, self._times,
-                                                               max(map(largest, self.users[id(node.output)])))
+            given = self._mean(node, units) or self._product(node, units) or step_pairs.pair(
+                node, units, self._known, self._times, max(map(largest, self.users[id(node.output)])))
         else:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
@@ -115,6 +120,36 @@ class _Sums:
         return Counted({"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
                         "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
                         "units": number(f"{name}_units", units * found.factor * stated_of(steps, "scale"))})
+
+    def _product(self, node: Node, units: float) -> Counted | None:
+        """The operand of a nearest_steps in place of a product of two tensors of steps (step_products); None where the
+        node is none."""
+        first, second = (self._known(node[name]) if name in node.operands else None for name in ("x", "y"))
+        if node.op != MATMUL or first is None or second is None or min(node["x"].type.rank, node["y"].type.rank) < 2 \
+                or products(node) > LONGEST:
+            return None
+        made = step_product(units * stated_of(first, "scale") * stated_of(second, "scale"), largest(first),
+                            largest(second))
+        if made is None:
+            return None
+        x = self._longer(node, "x", made.first, made.whole)
+        y = self._longer(node, "y", made.second, (1.0, 1.0))
+        name, type_ = f"{node.output.name}_sums", node.output.type
+        sums = self._add(MATMUL, name, type_, node, **{**node.operands, "x": x, "y": y})
+        scale = _halves(f"{name}_scale", np.full((1,) * type_.rank, made.scale))
+        return Counted({"x": self._add("mul", name, type_, node, x=sums, y=scale)})
+
+    def _longer(self, node: Node, operand: str, count: float, more: tuple[float, ...]) -> Value:
+        """An operand of a product in so many times its steps, with more rows (columns) of numbers to be multiplied."""
+        x = node[operand]
+        turned = node.get(f"transpose_{operand}")
+        axis = x.type.rank - (1 if (operand == "x") != (turned is not None and bool(turned.array())) else 2)
+        shape = [extent if place != axis else len(more) for place, extent in enumerate(x.shape)]
+        rows = np.broadcast_to(np.reshape(more, [-1 if place == axis else 1 for place in range(len(shape))]), shape)
+        values = self._times(x, count), _halves(f"{x.name}_more", rows)
+        shape[axis] = x.shape[axis] + len(more)
+        return self._add("concat", f"{x.name}_longer", TensorType(x.dtype, tuple(shape)), node, values=values,
+                         axis=_integers("axis", axis))
 
     def _add(self, op: str, name: str, type_: TensorType, source: Node, **operands: Value | tuple[Value, ...]) -> Value:
         made = Value(fresh_name(name, self.names), type_)
@@ -163,7 +198,7 @@ class _Sums:
             return None
         return self.waiting.get(id(producer), producer)
 
-    def _times(self, x: Value, count: int) -> Value:
+    def _times(self, x: Value, count: float) -> Value:
         """Steps of a size as `count` times their number."""
         steps = self._known(x)
         assert steps is not None, "asked of steps alone"
@@ -218,6 +253,10 @@ def _counted(user: Node, given: Counted) -> Node:
         rest |= {name: number(name, stated_of(user, name) + sign * given.whole)
                  for name, sign in (("low", -1), ("high", -1), ("zero", 1))}
     return replace(user, operands={**rest, **given.operands})
+
+
+def _halves(name: str, array: np.ndarray) -> Value:
+    return Value(name, TensorType("fp16", array.shape), to_half(np.asarray(array, np.float32)))
 
 
 def _integers(name: str, data: int | list[int]) -> Value:
