@@ -43,8 +43,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=_workers, default=os.cpu_count() or 1,
                         help="processes on this machine; 0: everything in this one (default: one for each processor)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
-                        help="give the jobs to the workers of this dask scheduler, which see the models under the same "
-                             "paths")
+                        help="give the jobs to the workers of this dask scheduler; models they do not see are sent")
     parser.add_argument("--retry", action="store_true", help="do again what ended with an error")
     parser.add_argument("--report", action="store_true", help="do nothing: report what the file of results holds")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

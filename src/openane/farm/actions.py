@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from openane.checking import check
@@ -13,6 +15,7 @@ from openane.chips import generations
 from openane.compiler import Model, compile
 from openane.compiler.inspect.fp16_concerns import drawn_samples
 from openane.errors import AneError
+from openane.farm.files import Files, is_here, unpacked
 from openane.farm.job import FarmJob, Result, package_digest
 from openane.formats import write_hwx
 from openane.importers import load_graph
@@ -24,19 +27,25 @@ HOSTS = {"all": True, "none": False}
 """Words for `allow_host`; others are themselves."""
 
 
-def results_of(job: FarmJob) -> list[Result]:
-    """A result for each of the job's actions. AneError where this is not the version of the package that the job was
-    made by, as on a worker of another machine: whatever goes wrong with the model is a result."""
+def results_of(job: FarmJob, files: Files | None = None, folder: str | None = None) -> list[Result] | None:
+    """A result for each of the job's actions. `files` are the model's, where it is not read at its path, and put into
+    a `folder` (or that of temporary files): None where they are not given and the path does not lead to it. AneError
+    where this is not the version of the package that the job was made by, as on a worker of another machine: whatever
+    goes wrong with the model is a result."""
     if job.source != package_digest():
         raise AneError("a worker has another version of openane than the farm: install the same on both")
-    return _results(job)
+    if files is not None:
+        with unpacked(Path(job.path).name, files, folder) as path:
+            return _results(job, path)
+    return _results(job, Path(job.path)) if is_here(job.path, job.digest) else None
 
 
-def _results(job: FarmJob) -> list[Result]:
-    compiled = _tried("compile", lambda: _compiled(job))
+def _results(job: FarmJob, path: Path) -> list[Result]:
+    compiled = _tried("compile", lambda: _compiled(job, path))
     if isinstance(compiled, Result):  # without a model nothing else is possible
-        text = compiled.error.removeprefix(f"{job.path}: ")  # where it lies has no part in what is found
-        return [Result(action, {}, compiled.error_type, text, compiled.seconds) for action in job.actions]
+        # Where it lies has no part in what is found.
+        text = compiled.error.replace(str(path.parent), str(Path(job.path).parent)).removeprefix(f"{job.path}: ")
+        return [replace(compiled, action=action, error=text) for action in job.actions]
     model, seconds = compiled
     results = []
     for action in job.actions:
@@ -52,12 +61,14 @@ def _tried(action: str, what: Callable[[], Any]) -> Result | tuple[Any, float]:
     try:
         return what(), time.perf_counter() - start
     except Exception as error:  # a defect of ours in one model does not end the others
-        return Result(action, {}, type(error).__name__, str(error), time.perf_counter() - start)
+        lacks = error.__context__.name if isinstance(error.__context__, ImportError) else None
+        return Result(action, {}, type(error).__name__, str(error), time.perf_counter() - start,
+                      (lacks or "").partition(".")[0])
 
 
-def _compiled(job: FarmJob) -> Model:
+def _compiled(job: FarmJob, path: Path) -> Model:
     options = job.options
-    graph = load_graph(job.path, dict(options.shapes), options.function or None)
+    graph = load_graph(path, dict(options.shapes), options.function or None)
     return compile(graph, options.target, HOSTS.get(options.on_host, options.on_host), samples=drawn_samples(graph),
                    cache=True, precision=options.precision, optimise=options.optimise)
 

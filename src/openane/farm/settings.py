@@ -23,7 +23,8 @@ from openane.chips import DEFAULT_TARGET, machines
 from openane.compiler.precision import require_known
 from openane.configuration import as_table, read, read_file, value, within
 from openane.errors import AneError, FormatError
-from openane.farm.job import ACTIONS, FarmJob, JobOptions, model_digest, package_digest
+from openane.farm.files import model_digest
+from openane.farm.job import ACTIONS, FarmJob, JobOptions, package_digest
 
 LEVELS = range(4)
 """What `optimise` may be."""
@@ -80,7 +81,7 @@ def _jobs(table: Mapping[str, Any], base: Path) -> Iterator[FarmJob]:
                 machines.target(target)  # an unknown one is wrong in the file, not in a model
                 options = JobOptions(target, level, settings.precision, settings.on_host,
                                   settings.function, shapes)
-                yield FarmJob(file, (base / file).absolute(), digest, options, _ordered(settings.actions), source)
+                yield FarmJob(file, str((base / file).absolute()), digest, options, _ordered(settings.actions), source)
 
 
 def _check(settings: Defaults, place: str) -> None:

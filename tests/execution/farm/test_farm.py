@@ -15,7 +15,7 @@ import pytest
 from openane.cli import FAILED, main
 from openane.errors import AneError, FormatError
 from openane.farm import FarmJob, Result, read_jobs, results_of, spread
-from openane.farm.job import model_digest
+from openane.farm.files import model_digest
 from openane.importers import write_mlpackage
 
 Capture = pytest.CaptureFixture[str]
@@ -171,7 +171,7 @@ def test_folders_that_are_no_models_and_pipes_are_not_read(tmp_path: Path, monke
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_bytes(b"x")
     os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("openane.farm.job.map_file", lambda path: pytest.fail(f"{path} is read"))
+    monkeypatch.setattr("openane.farm.files.map_file", lambda path: pytest.fail(f"{path} is read"))
     (tmp_path / "zoo.toml").write_text('[[models]]\nfiles = "one"\n[[models]]\nfiles = "two"\n')
     first, second = read_jobs(tmp_path / "zoo.toml")
     assert (first.model, second.model) == ("one", "two")
