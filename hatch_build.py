@@ -41,9 +41,18 @@ def _manual_pages() -> dict[str, str]:
     from openane.version import __version__
 
     pages = {}
-    for name, parser in {"ane": whole_parser(VERBS), **{f"ane-{verb}": verb_parser(verb) for verb in VERBS}}.items():
+    for name, parser in {"ane": whole_parser({}), **{f"ane-{verb}": verb_parser(verb) for verb in VERBS}}.items():
         parser.man_short_description = VERBS.get(name.removeprefix("ane-"), "programs for the Apple Neural Engine")
         page = Manpage(parser)
         page.prog, page.manual, page.source, page.date = name, "OpenANE", f"openane {__version__}", ""
         pages[f"{MANUAL}/{name}.1"] = str(page)
+    # Verbs have pages of their own, which the first one names: with their options it would hold all of them again.
+    front = f"{MANUAL}/ane.1"
+    pages[front] = pages[front].partition(".SH\nVERBS")[0] + ".SH VERBS\n" + "".join(map(_entry, VERBS.items()))
     return pages
+
+
+def _entry(verb: tuple[str, str]) -> str:
+    """A verb and its line as an entry of a list."""
+    name, line = (text.replace("-", "\\-") for text in verb)
+    return f".TP\n.BR ane\\-{name} (1)\n{line}\n"

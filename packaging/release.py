@@ -7,13 +7,14 @@
 2. `twine check --strict`; the wheel holds the package, completion of shells and manual pages, and nothing else.
 3. On every Python from 3.11 on that is found (or those of --python), the wheel alone is installed into a fresh
    environment: importing it needs numpy alone, and every command that needs no extra does what it should.
-4. On the first of them, each extra is installed into an environment of its own, then all together, where the demo runs
-   and every command answers. `light` leaves out extras with PyTorch or an MPI, `none` all of them; of extras that are
-   named (A,B go into one environment) only these are tried.
+4. On each of them, each extra is installed into an environment of its own, then all together, where the demo runs and
+   every command answers. packaging/extras.py uses what an extra brings. `light` leaves out extras with PyTorch or an
+   MPI, `none` all of them; of extras that are named (A,B go into one environment) only these are tried.
 
-pip's own variables count: with PIP_CONSTRAINT a file can ask for a build of PyTorch without CUDA; all extras are 2.3 GB
-then instead of 7. Sizes and times of import are printed. Exit code 1 where anything fails, with what the failing
-command printed.
+Only wheels are installed. Where a package has none for a Python, its extra is left out there, which is said; one that
+is left out on every Python is a failure. pip's own variables count: with PIP_CONSTRAINT a file can ask for a build of
+PyTorch without CUDA; all extras are 2.3 GB then instead of 7. Sizes and times of import are printed. Exit code 1 where
+anything fails, with what the failing command printed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -34,6 +36,7 @@ from shutil import which
 
 ROOT = Path(__file__).parent.parent
 MODEL = Path(__file__).with_name("model.mil")
+EXTRAS = Path(__file__).with_name("extras.py")
 LARGEST_WHEEL = 1_500_000
 """Bytes a core wheel should have at most; a larger one is said, as its size is no fault of the build. Eleven hundred
 modules that are deflated one by one are 1.87 of the 2.15 MB, their names, headers and digests 0.2: what compresses
@@ -51,10 +54,26 @@ CORE = (
     "info model.ane",
 )
 """Commands that need no extra, in an order in which each finds its files."""
+HELP = """
+from openane.cli import VERBS
+from openane.cli.parsers import verb_parser
+for verb in VERBS:
+    assert verb_parser(verb).format_help()
+print(*VERBS)
+"""
+"""Code that prints every verb once its help is there."""
+
+
+NO_WHEEL = re.compile(r"^ERROR: No matching distribution found for ([^;\s]+)", re.MULTILINE)
+"""What pip prints of a package that has no wheel for a Python."""
 
 
 class Failed(Exception):
     """A step that failed, with what it printed."""
+
+
+class NoWheelError(Exception):
+    """A package, named by the text, that has no wheel for a Python."""
 
 
 def main() -> int:
@@ -74,12 +93,11 @@ def main() -> int:
         say(f"Trying {wheel.name} on {', '.join(pythons)}")
         for python in pythons if named is None else ():
             try_core(python, wheel)
-        for extras in named or wanted_extras(options.extras[0] if options.extras else "all"):
-            try_extras(pythons[0], wheel, extras)
-    except Failed as failure:
+        left_out = try_every(pythons, wheel, named or wanted_extras(options.extras[0] if options.extras else "all"))
+    except (Failed, NoWheelError) as failure:
         print(f"release: {failure}", file=sys.stderr)
         return 1
-    say("Everything passed")
+    say("Everything passed" + (f", but for what has no wheel: {'; '.join(left_out)}" if left_out else ""))
     return 0
 
 
@@ -134,21 +152,48 @@ def try_core(python: str, wheel: Path) -> None:
         say(f"  {python}, no extras: {len(CORE)} commands, import openane {took:.0f} ms")
 
 
+def try_every(pythons: Sequence[str], wheel: Path, wanted: Sequence[tuple[str, ...]]) -> list[str]:
+    """Tries extras on every Python; those that were left out. Failed where one is left out on all of them."""
+    left_out: dict[str, list[str]] = {}
+    for python in pythons:
+        missing: set[str] = set()
+        for extras in wanted:
+            here = tuple(name for name in extras if name not in missing)
+            try:
+                if here:
+                    try_extras(python, wheel, here)
+            except NoWheelError as error:
+                say(f"  {python}, {plural(here)}: left out, as {error} has no wheel for it")
+                missing |= set(here) if len(here) == 1 else set()
+                left_out.setdefault(",".join(here), []).append(f"{python} ({error})")
+    for names, places in left_out.items():
+        if len(places) == len(pythons):
+            raise Failed(f"{names} cannot be installed on any Python that was tried: {', '.join(places)}")
+    return [f"{names} on {', '.join(places)}" for names, places in left_out.items()]
+
+
 def try_extras(python: str, wheel: Path, extras: Sequence[str]) -> None:
-    """The wheel with extras: one alone must install and leave the commands working; all together run the demo."""
+    """The wheel with extras: each does what it is for, the commands work; several together run the demo as well."""
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         binaries = installed(python, f"{wheel}[{','.join(extras)}]", Path(folder))
         size = sum(path.lstat().st_size for path in Path(folder).rglob("*"))
-        every = verbs(binaries)
-        commands(binaries, Path(folder), [*CORE, *(f"{verb} --help" for verb in every)])
+        commands(binaries, Path(folder), CORE)
+        every = run([str(binaries / "python"), "-c", HELP]).split()
+        run([str(binaries / "python"), str(EXTRAS), *extras], Path(folder) / "work",
+            XDG_CACHE_HOME=f"{folder}/cache", PATH=f"{binaries}{os.pathsep}{os.environ['PATH']}")
         if len(extras) > 1:
             run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                  "onnxruntime", "scikit-learn"])  # what the demo compares with
             run([str(binaries / "python"), str(ROOT / "examples/digits/demo.py")], folder)
-        what = f"extra {extras[0]}" if len(extras) == 1 else f"{len(extras)} extras, and the demo"
-        say(f"  {python}, {what}: {len(CORE)} commands, help of {len(every)}; {size / 1e6:,.0f} MB installed, "
-            f"{time.perf_counter() - start:.0f} s")
+        demo = ", and the demo" if len(extras) > 1 else ""
+        say(f"  {python}, {plural(extras)}{demo}: {len(CORE)} commands, help of {len(every)}, and its use; "
+            f"{size / 1e6:,.0f} MB installed, {time.perf_counter() - start:.0f} s")
+
+
+def plural(extras: Sequence[str]) -> str:
+    """One extra by its name, several by their number."""
+    return f"extra {extras[0]}" if len(extras) == 1 else f"{len(extras)} extras together"
 
 
 def every_extra() -> dict[str, list[str]]:
@@ -168,14 +213,13 @@ def named_extras(stated: Sequence[str]) -> list[tuple[str, ...]] | None:
     return found
 
 
-def wanted_extras(which_ones: str) -> Iterator[tuple[str, ...]]:
+def wanted_extras(which_ones: str) -> list[tuple[str, ...]]:
     """Each extra a user may ask for, then all of them."""
     every = every_extra()
     left_out = {"all": DEVELOPMENT, "light": (*DEVELOPMENT, *HEAVY), "none": tuple(every)}[which_ones]
     names = [name for name in every if name not in left_out]
-    yield from ((name,) for name in names)
-    if names:
-        yield tuple(name for name in names if name != "mpi")
+    together = tuple(name for name in names if name != "mpi")
+    return [*((name,) for name in names), *([together] if together else [])]
 
 
 def found_pythons() -> Iterator[str]:
@@ -186,10 +230,16 @@ def found_pythons() -> Iterator[str]:
 
 
 def installed(python: str, requirement: str, folder: Path) -> Path:
-    """The folder of programs of a new environment that has the requirement."""
+    """The folder of programs of a new environment that has the requirement. NoWheelError names what has no wheel."""
     run([python, "-m", "venv", str(folder / "venv")])
     binaries = folder / "venv" / "bin"
-    run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement])
+    try:
+        run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+             "--only-binary", ":all:", requirement])
+    except Failed as failure:
+        if missing := NO_WHEEL.search(str(failure)):
+            raise NoWheelError(missing[1]) from None
+        raise
     return binaries
 
 
@@ -200,11 +250,6 @@ def commands(binaries: Path, folder: Path, lines: Sequence[str]) -> None:
     (place / MODEL.name).write_bytes(MODEL.read_bytes())
     for line in lines:
         run([str(binaries / "ane"), *shlex.split(line)], place, XDG_CACHE_HOME=str(folder / "cache"))
-
-
-def verbs(binaries: Path) -> list[str]:
-    """Every verb of the installed command."""
-    return run([str(binaries / "python"), "-c", "from openane.cli import VERBS; print(*VERBS)"]).split()
 
 
 def import_time(binaries: Path) -> float:

@@ -72,6 +72,14 @@ def test_every_verb_has_a_manual_page_with_its_options() -> None:
         assert not missing, f"the page of ane {verb} lacks {missing}"
 
 
+def test_the_first_page_names_those_of_the_verbs_and_repeats_none() -> None:
+    page = module_at(ROOT / "hatch_build.py")._manual_pages()["share/man/man1/ane.1"]
+    for verb, line in VERBS.items():
+        assert f".BR ane\\-{verb} (1)\n{line}\n".replace("-", "\\-").replace("\\\\-", "\\-") in page
+    assert "optimise" not in page
+    assert "completion of ane" in page
+
+
 def test_manual_pages_have_no_date() -> None:
     page = module_at(ROOT / "hatch_build.py")._manual_pages()["share/man/man1/ane-info.1"]
     assert page.startswith(f'.TH ANE\\-INFO "1" "" "openane {__version__}" "OpenANE"')
@@ -109,3 +117,47 @@ def test_a_wheel_with_something_else_in_it_is_refused(tmp_path: Path) -> None:
         with pytest.raises(release.Failed, match=stray):
             release.check_contents(packed())
         path.unlink()
+
+
+def test_an_extra_without_a_wheel_is_left_out_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    """A package with no wheel for one Python leaves the others to be tried; with none at all it is a failure."""
+    release, tried = module_at(ROOT / "packaging/release.py"), []
+
+    def found(python: str, wheel: Path, extras: tuple[str, ...]) -> None:
+        if python in lacking and "fast" in extras:
+            raise release.NoWheelError("numba>=0.61")
+        tried.append((python, extras))
+
+    monkeypatch.setattr(release, "try_extras", found)
+    wanted, lacking = [("cli",), ("fast",), ("cli", "fast")], {"b"}
+    left_out = release.try_every(["a", "b"], tmp_path, wanted)
+    assert tried == [("a", each) for each in wanted] + [("b", ("cli",)), ("b", ("cli",))]
+    assert left_out == ["fast on b (numba>=0.61)"]
+    assert "b, extra fast: left out, as numba>=0.61 has no wheel for it" in capsys.readouterr().out
+    lacking.add("a")
+    with pytest.raises(release.Failed, match="fast cannot be installed on any Python"):
+        release.try_every(["a", "b"], tmp_path, wanted)
+
+
+def test_what_pip_says_of_a_missing_wheel_is_understood(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = module_at(ROOT / "packaging/release.py")
+    said = ("ERROR: Could not find a version that satisfies the requirement numba>=0.61; extra == \"fast\" (from "
+            "openane[fast]) (from versions: none)\nERROR: No matching distribution found for numba>=0.61; extra == ...")
+
+    def failing(command: list[str], *_: object, **__: str) -> str:
+        if "pip" in command:
+            raise release.Failed(f"pip ended with 1:\n{said}")
+        return ""
+
+    monkeypatch.setattr(release, "run", failing)
+    with pytest.raises(release.NoWheelError, match=r"^numba>=0\.61$"):
+        release.installed("python3", "openane[fast]", tmp_path)
+    said = "ERROR: ResolutionImpossible"
+    with pytest.raises(release.Failed, match="ResolutionImpossible"):
+        release.installed("python3", "openane[fast]", tmp_path)
+
+
+def test_every_extra_for_users_is_tried_by_its_use() -> None:
+    release, extras = (module_at(ROOT / f"packaging/{name}.py") for name in ("release", "extras"))
+    assert set(extras.TRIED) == release.every_extra().keys() - set(release.DEVELOPMENT)
