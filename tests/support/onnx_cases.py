@@ -27,11 +27,12 @@ def _image(*shape: int, **operands: Any) -> Made:
     return {"x": ("fp16", shape)}, {"x": "$x", **operands}
 
 
-def _resampled(padding: str, mode: str, corners: bool, sampling: str = "bilinear", value: float = 0.0) -> Made:
+def _resampled(padding: str, mode: str, corners: bool, sampling: str = "bilinear", value: float = 0.0,
+               **more: Any) -> Made:
     at = RNG.uniform(-1.3, 1.3, (2, 3, 4, 2)).astype(np.float32)
     at = at if mode.endswith("minus_one_to_one") else (at + 1) / 2 if mode.startswith("norm") else at * 3 + 2
     return _image(2, 3, 5, 6, coordinates=at.astype(np.float32), sampling_mode=sampling, padding_mode=padding,
-                  padding_value=np.float16(value), coordinates_mode=mode, align_corners=corners)
+                  padding_value=np.float16(value), coordinates_mode=mode, align_corners=corners, **more)
 
 
 def _cell(gates: int, **settings: Any) -> Made:
@@ -101,6 +102,9 @@ CASES: Mapping[str, tuple[str, Callable[[], Made]]] = {
         1, 2, 4, 4, weight=half(2, 3, 3, 3), pad_type="custom", pad=[1, 1, 1, 0], strides=[2, 2],
         output_shape=[1, 3, 8, 8])),
     "sampled at elements": ("resample", lambda: _resampled("border", _PLAIN, True, "nearest")),
+    "sampled beside": ("resample", lambda: _resampled(
+        "border", _PLAIN, True, scale=RNG.uniform(0.5, 1, (2, 3, 4, 2)).astype(np.float32),
+        offset=RNG.uniform(-1, 1, (2, 3, 4, 2)).astype(np.float32))),
     "sampled with a padding": ("resample", lambda: _resampled("constant", _ZERO_ONE, True, value=0.75)),
     "space to batch": ("space_to_batch", lambda: _image(1, 2, 4, 5, block_shape=[2, 3],
                                                         paddings=np.array([[1, 1], [1, 0]], np.int32))),

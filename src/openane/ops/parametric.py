@@ -21,6 +21,7 @@ from openane.ops.smooth import softplus_table
 from openane.ops.spec import Op, Parameter, Stage, Upstream
 from openane.ops.stages import Stages
 from openane.ops.weights import by_channel
+from openane.ops.written_rectifiers import written_rectifier
 
 CHANNELS = 1
 X, ALPHA, BETA = Parameter("x"), Parameter("alpha", const=True), Parameter("beta", const=True)
@@ -124,7 +125,7 @@ RULES = (engine_slopes, *ENGINE)
 OPS = (
     Op("prelu", (X, ALPHA), partial(_infer, name="prelu", parameters=(X, ALPHA)), _prelu, rules=RULES,
        lower=_lower_prelu, post=_prelu_stage, gradient=_gradient, weights=("alpha",), computed=_computed_prelu,
-       homogeneous=lambda node: ("x",)),
+       homogeneous=lambda node: ("x",), recognise=written_rectifier),
     Op("softplus_parametric", (X, ALPHA, BETA),
        partial(_infer, name="softplus_parametric", parameters=(X, ALPHA, BETA)), _softplus, rules=RULES,
        lower=_lower_softplus, expand=_expand_softplus),

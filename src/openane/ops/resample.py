@@ -20,6 +20,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
 from openane.ops.sampled import sampled
+from openane.ops.sampling_places import relative_places
 from openane.ops.shaped import read_as, written_as
 from openane.ops.slice import as_operands
 from openane.ops.spec import Op, Parameter, Upstream
@@ -36,10 +37,14 @@ SETTINGS = (
     Parameter("align_corners", const=True, kind="bool"),
 )
 PARAMETERS = {
-    "resample": (Parameter("x"), Parameter("coordinates", kind="number"), *SETTINGS),
+    "resample": (Parameter("x"), Parameter("coordinates", kind="number"), *SETTINGS,
+                 Parameter("scale", const=True, default=None, kind="number"),
+                 Parameter("offset", const=True, default=None, kind="number")),
     "affine": (Parameter("x"), Parameter("transform_matrix"), Parameter("output_height", const=True, kind="int32"),
                Parameter("output_width", const=True, kind="int32"), *SETTINGS),
 }
+PLACES = ("scale", "offset")
+"""What coordinates are multiplied by and what is added to them, in fp32, before they say anything."""
 WHERE = {"resample": "coordinates", "affine": "transform_matrix"}
 
 
@@ -59,11 +64,29 @@ def _infer(operands: Mapping[str, Operand], *, name: str) -> tuple[TensorType, .
             raise refusal(name, "transform_matrix", f"must have shape [1, 6] or [{x.shape[0]}, 6]", list(matrix.shape))
         size = tuple(arguments.integer(side, 1, 1 << 15) for side in ("output_height", "output_width"))
     else:
-        at = arguments.tensor("coordinates", ("fp16", "fp32", "int32", "int16", "uint16", "int8", "uint8"), (4, 4))
-        if at.shape[0] != x.shape[0] or at.shape[3] != 2:
-            raise refusal(name, "coordinates", f"must have shape [{x.shape[0]}, height, width, 2]", list(at.shape))
-        size = at.shape[1:3]
+        size = _size(arguments, x)
     return (TensorType(x.dtype, (*x.shape[:2], *size)),)
+
+
+def _size(arguments: Arguments, x: Value) -> tuple[int, ...]:
+    """How many samples there are, in rows and columns, as coordinates say that fit x."""
+    at = arguments.tensor("coordinates", _ANY, (4, 4))
+    if at.shape[0] != x.shape[0] or at.shape[3] != 2:
+        raise refusal(arguments.op, "coordinates", f"must have shape [{x.shape[0]}, height, width, 2]", list(at.shape))
+    for place in filter(arguments.given, PLACES):
+        stated = arguments.tensor(place, ("fp32",), (4, 4))
+        if stated.shape != at.shape:
+            raise refusal(arguments.op, place, f"must have the shape of the coordinates, {list(at.shape)}",
+                          list(stated.shape))
+    return at.shape[1:3]
+
+
+def stated_numbers(operands: Mapping[str, Operand], name: str) -> np.ndarray:
+    """The scale or the offset of coordinates, 1 or 0 where it is left out, in fp64."""
+    stated = operands.get(name)
+    if isinstance(stated, Value):
+        return np.asarray(stated.array(), np.float64)
+    return np.array(1.0 if name == PLACES[0] else 0.0)
 
 
 def _positions(arguments: Arguments, x: Value) -> np.ndarray:
@@ -79,6 +102,8 @@ def _positions(arguments: Arguments, x: Value) -> np.ndarray:
         at = np.broadcast_to(at, (x.shape[0], *at.shape[1:]))
     else:
         at = arguments.tensor("coordinates", _ANY).array().astype(np.float64)
+        scale, offset = (stated_numbers(arguments.operands, name) for name in PLACES)
+        at = np.asarray(at * scale + offset)
     mode = arguments.text("coordinates_mode", COORDINATES)
     if mode == "unnormalized":
         return at
@@ -175,5 +200,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
                rules=(*ENGINE, constant_places, small_enough), lower=_lower, gradient=_gradient,
-               positions=WHERE[name])
+               positions=WHERE[name], recognise=relative_places if name == "resample" else None)
             for name, parameters in PARAMETERS.items())

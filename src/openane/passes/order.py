@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from openane.graph import Graph
+from openane.passes.between_transposes import between_transposes
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
 from openane.passes.fewer_dimensions import fewer_dimensions
@@ -29,6 +30,7 @@ PASSES: tuple[Pass, ...] = (
     fold_constants,      # later passes look for constant operands
     decompose,           # before anything is matched or fused: the parts take part in all of it
     fewer_dimensions,    # once all that will run is there; its reshapes meet those around them
+    between_transposes,  # turns constants, which the next pass computes
     fold_constants,      # what decompositions make of constant operands
     merge_movement,      # neighbours become fewer, and slices of a whole operand identities
     remove_identities,   # before patterns of neighbours are matched

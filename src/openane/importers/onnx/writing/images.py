@@ -9,7 +9,7 @@ import numpy as np
 from openane.importers.onnx.writing.elements import Writer
 from openane.importers.onnx.writing.outgoing import OutgoingNode
 from openane.ops.crop_resize import are_constant, crops_of
-from openane.ops.resample import COORDINATES, PADDING
+from openane.ops.resample import COORDINATES, PADDING, PLACES, stated_numbers
 from openane.ops.resize import resizing, sampling_mode
 from openane.ops.sampling import picks
 
@@ -98,10 +98,19 @@ def _grid(step: OutgoingNode, stated: bool, corners: bool) -> str:
     lines = [(_line(size, stated, mode), _line(size, corners, COORDINATES[0])) for size in sizes]
     factors = np.array([1.0 if same else found[0] / wanted[0] for found, wanted in lines])
     terms = np.array([0.0 if same else (found[1] - wanted[1]) / wanted[0] for found, wanted in lines])
+    scale, offset = (stated_numbers(step.node.operands, name) for name in PLACES)
     if at.constant:
-        return step.model.constant((at.array().astype(np.float64) * factors + terms).astype(np.float32))
+        places = at.array().astype(np.float64) * scale + offset
+        return step.model.constant((places * factors + terms).astype(np.float32))
     grid = step.read("coordinates") if at.dtype == x.dtype else step.cast(step.read("coordinates"), x.dtype)
-    return grid if same else step.add("Add", step.add("Mul", grid, step.array(factors)), step.array(terms))
+    factors, terms = scale * factors, offset * factors + terms
+    return _line_of(step, grid, factors, terms)
+
+
+def _line_of(step: OutgoingNode, x: str, factors: np.ndarray, terms: np.ndarray) -> str:
+    """factors * x + terms, x itself where that is the same."""
+    plain = (factors == 1).all() and not terms.any()
+    return x if plain else step.add("Add", step.add("Mul", x, step.array(factors)), step.array(terms))
 
 
 def _sampled(step: OutgoingNode, grid: str, corners: bool, padding: str) -> str:
