@@ -182,11 +182,12 @@ def try_extras(python: str, wheel: Path, extras: Sequence[str]) -> None:
         every = run([str(binaries / "python"), "-c", HELP]).split()
         run([str(binaries / "python"), str(EXTRAS), *extras], Path(folder) / "work",
             XDG_CACHE_HOME=f"{folder}/cache", PATH=f"{binaries}{os.pathsep}{os.environ['PATH']}")
-        if len(extras) > 1:
+        demo = ""
+        if len(extras) > 1 and "onnx" in extras:
             run([str(binaries / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
                  "onnxruntime", "scikit-learn"])  # what the demo compares with
             run([str(binaries / "python"), str(ROOT / "examples/digits/demo.py")], folder)
-        demo = ", and the demo" if len(extras) > 1 else ""
+            demo = ", and the demo"
         say(f"  {python}, {plural(extras)}{demo}: {len(CORE)} commands, help of {len(every)}, and its use; "
             f"{size / 1e6:,.0f} MB installed, {time.perf_counter() - start:.0f} s")
 
