@@ -20,6 +20,7 @@ from openane.engine import Convolution, MatrixProduct
 from openane.graph import Node, Value, as_stated, numpy_type
 from openane.ops import all_ops
 from openane.ops.evaluate import evaluate_node
+from openane.ops.halves import SMALLEST_NORMAL
 from openane.ops.rounding import WHOLE
 from openane.ops.step_values import beside_zero, counted, rounds
 
@@ -163,6 +164,16 @@ class _Beside:
         """The operations made together with the one that is asked about, in order, each once."""
         found = {id(each.node): each for value in node.values() for each in self._inside.get(id(value), ())}
         return tuple(found.values())[-MOST:]
+
+
+def first_small(chain: tuple[Link, ...]) -> Link:
+    """Of the operations of a task whose result is too small for fp16 the first from which on all are."""
+    found = chain[-1]
+    for link in reversed(chain):
+        if not 0 < link.size < SMALLEST_NORMAL:
+            break
+        found = link
+    return found
 
 
 def multiplied(kept: Sequence[Kept], nodes: Sequence[Node]) -> bool:

@@ -8,10 +8,10 @@ from enum import StrEnum
 import numpy as np
 
 from openane.checking import reasons
-from openane.checking.beside import Link, Seen
+from openane.checking.beside import Link, Seen, first_small
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import constants, dropped, keeps_scale, offset, single, sums, tabled
+from openane.checking.operands import computes_places, constants, dropped, keeps_scale, offset, single, sums, tabled
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Node, RoundedConstant, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
@@ -49,6 +49,7 @@ class Cause(StrEnum):
     TABLE = "error of a table"
     CANCELLATION = "cancellation"
     STEEP = "steep function"
+    PLACES = "places rounded to fp16"
     PART = "small numbers beside larger ones"
     STEPS = "steps beside the right ones"
     OFFSET = "detail lost beside an offset"
@@ -77,7 +78,7 @@ LARGE = (Cause.SUM, Cause.STORED)
 """Causes that numbers are too large for."""
 SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
-INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PART, Cause.STEPS, Cause.OFFSET, Cause.ROUNDED)
+INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PLACES, Cause.PART, Cause.STEPS, Cause.OFFSET, Cause.ROUNDED)
 """Causes that are an operation's own, though the error is in what it reads."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
@@ -101,7 +102,7 @@ class Judge:
         """Judges one result."""
         self._place += 1
         self._sizes[id(seen.value)] = seen.usual
-        found = self._constant(seen) or (None if seen.made is None else self._stored(seen, seen.made))
+        found = self._constant(seen) or (self._read(seen) if seen.made is None else self._stored(seen, seen.made))
         if found is None and seen.made is not None and not self._found:
             self._smaller(seen)
         if found is not None and not any(each.operation == found.operation and each.cause == found.cause
@@ -193,6 +194,14 @@ class Judge:
             return self._cancelled(seen, inherited)
         return self._behind_bias(seen, made)
 
+    def _read(self, seen: Seen) -> NumericFault | None:
+        """What the host reads beside the place it should."""
+        error = seen.inherited
+        if not seen.hosted or not np.isfinite(error) or error < max(AMPLIFIED, 8 * seen.before) or \
+                not computes_places(seen.node):
+            return None
+        return self._made(seen, seen.node, Cause.PLACES, reasons.places(seen.node, error), error)
+
     def _smaller(self, seen: Seen) -> None:
         """Keeps the operation at which errors grow most."""
         added, inherited = seen.added, seen.inherited
@@ -239,7 +248,7 @@ class Judge:
         link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])
         size = usual(seen.near)
         if size < SMALLEST_NORMAL:
-            first = _first_small(seen.chain)
+            first = first_small(seen.chain)
             return self._made(seen, first.node, Cause.SMALL, reasons.small(first.size, added), added)
         if tabled(link.node):
             return self._made(seen, link.node, Cause.TABLE, reasons.table(link.node, added), added)
@@ -307,16 +316,6 @@ class Judge:
             with np.errstate(over="ignore"):
                 held = held.astype(np.float16).astype(np.float64)
         self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
-
-
-def _first_small(chain: tuple[Link, ...]) -> Link:
-    """Of the operations of a task whose result is too small for fp16 the first from which on all are."""
-    found = chain[-1]
-    for link in reversed(chain):
-        if not 0 < link.size < SMALLEST_NORMAL:
-            break
-        found = link
-    return found
 
 
 def _secondary(fault: NumericFault) -> bool:

@@ -30,6 +30,13 @@ def single(node: Node) -> bool:
     return op is not None and op.unary is not None
 
 
+def computes_places(node: Node) -> bool:
+    """Whether it reads where real numbers say that are computed, between elements too."""
+    op = all_ops().get(node.op)
+    where = None if op is None or not op.positions or op.fills_up else node.get(op.positions)
+    return where is not None and not where.constant and where.dtype in ("fp16", "fp32")
+
+
 def tabled(node: Node) -> bool:
     """Whether it is a function that the engine computes by a table."""
     op = all_ops().get(node.op)

@@ -24,6 +24,8 @@ HELP = {
                     "the expression without the difference",
     "STEEP": "an error that its input has cannot be taken back: see which operations before it add most, or keep its "
              "input smaller",
+    "PLACES": "give a sample that is like what the model will see (--sample); and let what is constant, such as a grid "
+              "that displacements are added to, come last: it is added with all digits then",
     "PART": "an error beside large numbers is large beside small ones: make these of their own, or see whether they "
             "matter",
     "STEPS": "what it reads is close already: compare outputs by steps, or quantise what reads it with finer steps, or "
@@ -123,6 +125,13 @@ def steep(node: Node, size: float, error: float, made: float, source: str = "its
     """Digits that a function of one tensor takes away, an exponential of large numbers say."""
     return (f"{node.op} is steep for numbers near {size:.3g}: what rounding to fp16 took from them (from {source}; "
             f"{error:.2%} of them) is {made:.0%} of the result")
+
+
+def places(node: Node, made: float) -> str:
+    """What lies beside the places that are read."""
+    return (f"{node.op} reads at places that are computed in fp16, whose rounding moves them a little, and what lies "
+            f"there is another number: {made:.0%} of the result, more where neighbours differ by more (drawn inputs "
+            "are noise)")
 
 
 def part(before: float, after: float, error: float, made: float, source: str = "its input") -> str:

@@ -116,6 +116,23 @@ def test_a_steep_function_is_no_cancellation() -> None:
     assert "exp is steep for numbers near" in found.cause.sentence
 
 
+def test_places_that_rounding_moves_are_named_and_not_what_made_them() -> None:
+    """A wide image of noise, sampled at places near its end."""
+    b, rng = GraphBuilder(), np.random.default_rng(0)
+    x, at = b.input("x", "fp16", (1, 1, 2, 2000)), b.input("at", "fp16", (1, 2, 4, 1))
+    places = b.single("add", x=at, y=b.single("relu", x=at), name="placed")
+    graph = b.finish({"y": b.single(
+        "resample", x=x, coordinates=b.single("transpose", x=places, perm=[0, 2, 3, 1]), name="read",
+        sampling_mode="bilinear", padding_mode="border", padding_value=0.0, coordinates_mode="unnormalized",
+        align_corners=True)})
+    sample = {"x": rng.standard_normal((1, 1, 2, 2000)), "at": rng.uniform(400, 900, (1, 2, 4, 1))}
+    found = ane.check(graph, sample, precision="as-is")
+    assert not found.right
+    assert found.cause is not None
+    assert found.cause.cause is Cause.PLACES
+    assert found.cause.operation.startswith("resample 'read'")
+
+
 def test_small_numbers_taken_out_of_larger_ones_are_no_cancellation() -> None:
     """A row of a sigmoid near 0.001, whose table errs as much as beside the row near 1."""
     b = GraphBuilder()
