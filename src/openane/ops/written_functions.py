@@ -8,7 +8,7 @@ which exporters write with relu6, take half the tasks as one share and its produ
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import cache, lru_cache
 from typing import Any
@@ -43,12 +43,12 @@ functions are to be close."""
 
 def written_functions(placed: PlacedGraph, names: set[str]) -> list[Node]:
     """The nodes of the graph, with functions that are written out as nodes of their own."""
-    graph, producers, made = placed.graph, placed.producers, dict[int, tuple[Node, ...]]()
-    close = graph.metadata.get(FUNCTIONS) == CLOSE
-    if not any(node.op in (PARTS if close else EXPONENTIAL) for node in graph.nodes):
+    graph, made = placed.graph, dict[int, tuple[Node, ...]]()
+    search = _Search(placed.producers, graph.metadata.get(FUNCTIONS) == CLOSE)
+    if not search.may_hold(graph.nodes):
         return list(graph.nodes)
     for node in graph.nodes:
-        found = _found(node, producers, close)
+        found = search.found(node)
         if found is not None:
             x, op, settings = found
             rewriter = Rewriter(node, names)
@@ -78,31 +78,63 @@ def _single(rewriter: Rewriter, x: Value, op: str, settings: Settings) -> Value:
     return rewriter.single(op, x=x, **settings)
 
 
-def _found(node: Node, producers: Mapping[int, Node], close: bool) -> tuple[Value, str, Settings] | None:
-    """(x, function, settings) of the function of x the node ends."""
-    if node.op not in ("add", "inverse", "log", "mul", "real_div"):
-        return None
-    parts = _parts(node, producers)
-    if len(parts) < 2 or not any(part.op in (PARTS if close else EXPONENTIAL) for part in parts):
-        return None
-    for x in _sources(parts, node):
-        lead: dict[int, Node] = {}
-        found = _function(_Written.of(lead, x), close) if _lead(node.output, x, producers, lead) else None
-        if found is not None:
-            return x, *found
-    return None
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Looks for functions among nodes, which `producers` has by the id of what they make: those close to the model's
+    too, where they are to be `close`."""
 
+    producers: Mapping[int, Node]
+    close: bool
+    _known: dict[int, bool] = field(default_factory=dict)
 
-def _parts(node: Node, producers: Mapping[int, Node]) -> list[Node]:
-    """The node and those before it that compute each element from one and from numbers, as far as MOST."""
-    found, waiting = dict[int, Node](), [node]
-    while waiting and len(found) < MOST:
-        part = waiting.pop(0)
-        if id(part) in found or not _elementwise(part):
-            continue
-        found[id(part)] = part
-        waiting += [producers[id(value)] for value in part.values() if id(value) in producers]
-    return list(found.values())
+    def may_hold(self, nodes: Iterable[Node]) -> bool:
+        """Whether a function may be written in these."""
+        wanted = PARTS if self.close else EXPONENTIAL
+        return any(node.op in wanted for node in nodes)
+
+    def found(self, node: Node) -> tuple[Value, str, Settings] | None:
+        """(x, function, settings) of the function of x the node ends."""
+        if node.op not in ("add", "inverse", "log", "mul", "real_div"):
+            return None
+        parts = self._parts(node)
+        if len(parts) < 2 or not self.may_hold(parts):
+            return None
+        for x in _sources(parts, node):
+            lead: dict[int, Node] = {}
+            if self._leads(node.output, x, lead) and self.may_hold(lead.values()):
+                found = _function(_Written.of(lead, x), self.close)
+                if found is not None:
+                    return x, *found
+        return None
+
+    def _parts(self, node: Node) -> list[Node]:
+        """The node and those before it that compute each element from one and from numbers, as far as MOST."""
+        found, waiting = dict[int, Node](), [node]
+        while waiting and len(found) < MOST:
+            part = waiting.pop(0)
+            if id(part) in found or not self._elementwise(part):
+                continue
+            found[id(part)] = part
+            waiting += [self.producers[id(value)] for value in part.values() if id(value) in self.producers]
+        return list(found.values())
+
+    def _elementwise(self, node: Node) -> bool:
+        """As the function of that name, which is asked once of each node."""
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = _elementwise(node)
+        return known
+
+    def _leads(self, value: Value, x: Value, parts: dict[int, Node]) -> bool:
+        """Whether a value is computed of x and numbers alone; `parts` takes the nodes that do it, in their order."""
+        if value is x or value.constant or id(value) in parts:
+            return True
+        node = self.producers.get(id(value))
+        if node is None or len(parts) >= MOST or not self._elementwise(node) or \
+                not all(self._leads(operand, x, parts) for operand in node.values()):
+            return False
+        parts[id(value)] = node
+        return True
 
 
 def _elementwise(node: Node) -> bool:
@@ -172,15 +204,3 @@ def _values(written: _Written) -> np.ndarray | None:
         except GraphError:
             return None
     return result if result.shape == GRID.shape and np.isfinite(result).all() else None
-
-
-def _lead(value: Value, x: Value, producers: Mapping[int, Node], parts: dict[int, Node]) -> bool:
-    """Whether a value is computed of x and numbers alone; `parts` takes the nodes that do it, in their order."""
-    if value is x or value.constant or id(value) in parts:
-        return True
-    node = producers.get(id(value))
-    if node is None or len(parts) >= MOST or not _elementwise(node) or \
-            not all(_lead(operand, x, producers, parts) for operand in node.values()):
-        return False
-    parts[id(value)] = node
-    return True

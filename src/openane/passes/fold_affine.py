@@ -13,6 +13,7 @@ from openane.ops import get_op
 from openane.ops.affine import gain_and_offset
 from openane.ops.half_bits import to_half
 from openane.ops.half_products import chunks, half_products
+from openane.ops.halves import halves_finite
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
 from openane.passes.folded_once import folded, was_folded
@@ -140,6 +141,8 @@ class _Channels:
 
     def take_gains(self) -> bool:
         """Whether fp16 holds the weight times its gains."""
+        if self.weight.dtype == np.float16 and (self.gain == 1).all():
+            return halves_finite(self.weight)
         largest, scaled = self.largest()
         return scaled < OVERFLOW and _resolved(largest, scaled)
 
