@@ -89,7 +89,7 @@ class GraphBuilder:
         given = {key: value for key, value in operands.items() if value is not None}
         try:
             values = self._operands(op, base, given)
-            types = result_types(op, {key: self._foreseen(operand) for key, operand in values.items()})
+            types = result_types(op, self._foreseen(values))
         except GraphError as error:
             label = Node(op_name, {}, (), name or "", source).label
             raise GraphError(f"{label}: {str(error).removeprefix(f'{op_name}: ')}") from None
@@ -114,11 +114,11 @@ class GraphBuilder:
         graph.verify()
         return graph
 
-    def _foreseen(self, operand: Operand) -> Operand:
-        """The operand, results of operations on constants as the constants that compilation makes of them."""
-        if isinstance(operand, tuple):
-            return tuple(self._folded.get(id(value), value) for value in operand)
-        return self._folded.get(id(operand), operand)
+    def _foreseen(self, operands: Mapping[str, Operand]) -> Mapping[str, Operand]:
+        """Operands, results of operations on constants as the constants that compilation makes of them."""
+        known = self._folded
+        return {name: tuple(known.get(id(value), value) for value in operand) if isinstance(operand, tuple)
+                else known.get(id(operand), operand) for name, operand in operands.items()} if known else operands
 
     def _named(self, outputs: Mapping[str, Value]) -> tuple[Value, ...]:
         renamed: dict[int, Value] = {}
@@ -150,7 +150,7 @@ class GraphBuilder:
         unknown = next((key for key in given if key not in parameters), None)
         if unknown is not None:
             raise refusal(op.name, unknown, f"is not one it takes ({', '.join(parameters)})")
-        dtype = element_type(parameters, {key: _values_only(value) for key, value in given.items()})
+        dtype = element_type(parameters, given)
         operands: dict[str, Operand] = {}
         for key, parameter in parameters.items():
             if key in given:
@@ -262,9 +262,3 @@ def _owned(array: np.ndarray) -> np.ndarray:
         base = base.base
     held = base.obj if isinstance(base, memoryview) else base
     return array.copy() if isinstance(held, mmap) else array
-
-
-def _values_only(given: Given) -> Any:
-    if isinstance(given, tuple | list):
-        return tuple(value for value in given if isinstance(value, Value))
-    return given

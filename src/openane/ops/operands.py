@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -160,11 +161,13 @@ def normalised_axes(op: str, name: str, axes: Sequence[int], rank: int) -> tuple
     return tuple(front)
 
 
-def element_type(parameters: Mapping[str, Parameter], operands: Mapping[str, Operand]) -> str | None:
-    """Element type an operation works in: that of its first tensor operand, in parameter order."""
+def element_type(parameters: Mapping[str, Parameter], operands: Mapping[str, Any]) -> str | None:
+    """Element type an operation works in: that of its first tensor operand, in parameter order; others may be data."""
     for name, parameter in parameters.items():
         operand = operands.get(name) if parameter.kind == "tensor" else None
-        for value in operand if isinstance(operand, tuple) else (operand,):
+        if isinstance(operand, Value):
+            return operand.dtype
+        for value in operand if isinstance(operand, tuple | list) else ():
             if isinstance(value, Value):
                 return value.dtype
     return None
