@@ -149,15 +149,24 @@ def plain_access(space: Space, slot: int, offset: int, shape: Shape, strides: Sh
     return _made(space, slot, offset, shape, strides, dtype, 1, CHANNELS, None)
 
 
-def _made(*values: object) -> Access:
-    """An access with these values of its fields, in their order, which are not looked at."""
+def _made(space: Space, slot: int, offset: int, shape: Shape, strides: Shape, dtype: DType, interleave: int,
+          packed: int, copy: Access | None) -> Access:
+    """An access with these values of its fields, which are not looked at."""
     made = object.__new__(Access)
-    for put, value in zip(_SETTERS, values, strict=True):
-        put(made, value)
+    _put_space(made, space)
+    _put_slot(made, slot)
+    _put_offset(made, offset)
+    _put_shape(made, shape)
+    _put_strides(made, strides)
+    _put_dtype(made, dtype)
+    _put_interleave(made, interleave)
+    _put_packed(made, packed)
+    _put_copy(made, copy)
     return made
 
 
-_SETTERS = tuple(getattr(Access, field.name).__set__ for field in fields(Access))
+_put_space, _put_slot, _put_offset, _put_shape, _put_strides, _put_dtype, _put_interleave, _put_packed, _put_copy = (
+    getattr(Access, field.name).__set__ for field in fields(Access))
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -7,6 +7,7 @@ Transposes, slices and most reshapes only change the strides.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from openane.engine import DType, Space
@@ -14,6 +15,7 @@ from openane.record_classes import dataclass
 
 ELEMENT = 2
 """Bytes per element of what the engine computes: fp16. Surfaces of one-byte elements are moved or converted."""
+REMEMBERED = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,7 @@ class Tensor:
 
     def __post_init__(self) -> None:
         if 1 in self.shape:
-            normal = tuple([0 if extent == 1 else stride
-                            for extent, stride in zip(self.shape, self.strides, strict=True)])
-            object.__setattr__(self, "strides", normal)
+            object.__setattr__(self, "strides", _normal(self.shape, self.strides))
 
     @property
     def element(self) -> int:
@@ -110,6 +110,12 @@ class Tensor:
         strides = (0,) * missing + self.strides
         return self.seen(self.offset, tuple(shape), tuple(
             0 if mine == 1 else stride for mine, stride in zip(own, strides, strict=True)))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _normal(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides, 0 where a dimension has one element. Remembered: tensors of a network are much alike."""
+    return tuple([0 if extent == 1 else stride for extent, stride in zip(shape, strides, strict=True)])
 
 
 def _reshaped_strides(shape: Sequence[int], strides: Sequence[int], target: Sequence[int]) -> tuple[int, ...] | None:

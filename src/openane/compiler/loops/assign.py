@@ -22,6 +22,7 @@ from math import prod
 from openane.chips import Limits
 from openane.engine import Access, Space
 from openane.engine.access import CHANNELS, DEPTH, HEIGHT, WIDTH, plain_access
+from openane.engine.access import Shape as Loops
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.record_classes import dataclass
 
@@ -87,15 +88,20 @@ class _Side:
 def access(tensor: Tensor, dims: Sequence[int | None], interleave: int = 1) -> Access:
     """The operand that goes through `tensor` with loop N, C, D, H, W number i over dimension dims[i]. A loop of None
     has one turn. `interleave`: channels lie in blocks of so many."""
-    extents, steps = tensor.shape, tensor.strides
-    shape = tuple([1 if d is None else extents[d] for d in dims])
-    if interleave == 1 and min(shape) > 0:
-        strides = tuple([0 if d is None or extents[d] == 1 else steps[d] for d in dims])
-        return plain_access(tensor.space, tensor.slot, tensor.offset, shape,  # type: ignore[arg-type]
-                            strides, tensor.dtype)  # type: ignore[arg-type]
-    strides = tuple([0 if d is None else steps[d] for d in dims])
-    return Access(space=tensor.space, slot=tensor.slot, offset=tensor.offset, shape=shape,  # type: ignore[arg-type]
-                  strides=strides, dtype=tensor.dtype, interleave=interleave)  # type: ignore[arg-type]
+    shape, strides, real = _walked(tensor.shape, tensor.strides, tuple(dims))
+    if interleave == 1 and real:
+        return plain_access(tensor.space, tensor.slot, tensor.offset, shape, strides, tensor.dtype)
+    return Access(space=tensor.space, slot=tensor.slot, offset=tensor.offset, shape=shape, strides=strides,
+                  dtype=tensor.dtype, interleave=interleave)
+
+
+@lru_cache(maxsize=4096)
+def _walked(extents: Shape, steps: Shape, dims: tuple[int | None, ...]) -> tuple[Loops, Loops, bool]:
+    """Extents and strides of the loops over those dimensions, and whether there are elements at all. Remembered: most
+    operands of a network are walked as others are."""
+    n, c, d, h, w = [1 if at is None else extents[at] for at in dims]
+    strides = [0 if at is None or extents[at] == 1 else steps[at] for at in dims]
+    return (n, c, d, h, w), (strides[0], strides[1], strides[2], strides[3], strides[4]), min(n, c, d, h, w) > 0
 
 
 def row_cut(limits: Limits) -> int:

@@ -17,6 +17,7 @@ from openane.compiler.lower.constant_arrays import ConstantArray, elements
 from openane.compiler.weights.layout_records import ConstantForm, ConstantPiece, Picked, WeightView
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.engine import Packing
+from openane.engine.changing import with_fields
 from openane.graph import Node, TensorType, Value
 from openane.ops import get_op
 from openane.record_classes import dataclass
@@ -68,7 +69,7 @@ class Provenance:
         if not isinstance(value.data, np.ndarray) or value.data.dtype.kind != "f":
             return value
         if id(value) not in self._tagged:
-            self._tagged[id(value)] = replace(value, data=ConstantArray.of(value))
+            self._tagged[id(value)] = with_fields(value, {"data": ConstantArray.of(value)})
         return self._tagged[id(value)]
 
     def packed(self, node: Node | None, packed: PackedCoefficients, offset: int, table: bool) -> None:

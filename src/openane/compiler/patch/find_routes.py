@@ -52,6 +52,7 @@ class _Constants:
             unsure = name in twice or not data.flags.c_contiguous or not data.size
             place = address(data), data.nbytes
             self._places[place] = None if unsure or place in self._places else name
+        self._alone = {name for name in self._places.values() if name is not None}
 
     def name(self, value: Value | None) -> str | None:
         """The constant whose elements a value has, in the same order."""
@@ -63,6 +64,8 @@ class _Constants:
         return known[1]
 
     def _found(self, value: Value) -> str | None:
+        if self.values.get(value.name) is value:
+            return value.name if value.name in self._alone else None
         if not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
             return None
         found = self._places.get((address(value.data), value.data.nbytes))
@@ -134,7 +137,7 @@ def _followed(node: Node, pieces: list[Traced], chip: Chip) -> list[Traced]:
 def _numbered(node: Node, chip: Chip) -> list[np.ndarray]:
     """What is packed when the node is lowered alone with its weight's elements numbered from 1 on."""
     weight = node["weight"]
-    numbers = np.arange(1.0, weight.type.elements + 1).reshape(weight.shape)
+    numbers = np.arange(1, weight.type.elements + 1, dtype=np.float32).reshape(weight.shape)  # PICKED of them at most
     alone = replace(node, operands={**node.operands, "weight": replace(weight, data=numbers)})
     try:
         with np.errstate(over="ignore"):

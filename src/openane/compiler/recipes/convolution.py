@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
-
-import numpy as np
+from math import prod
 
 from openane.compiler.loops.assign import access
 from openane.compiler.recipes import neural_ops, stride_phases
@@ -35,7 +34,7 @@ INSERTED = 6
 def solve(context: RecipeContext, problem: Windowed) -> None:
     """Emits the convolution. UnsupportedError when it would take too many operations."""
     with writable(context, problem.target, IMAGES) as target:  # first: parts write to the target's parts
-        problem = normal(replace(problem, target=target))
+        problem = normal(problem if target is problem.target else replace(problem, target=target))
         if not any(route(context, problem) for route in ROUTES):
             neural_ops.convolve(context, problem)
 
@@ -77,7 +76,7 @@ def _dilated(context: RecipeContext, problem: Windowed) -> bool:
     if problem.dilation == (1, 1):
         return False
     fits = max(problem.reach) <= min(context.limits.kernel_width, context.limits.kernel_height)
-    inserted = np.prod(problem.reach) / np.prod(problem.kernel)
+    inserted = prod(problem.reach) / prod(problem.kernel)
     if fits and (inserted <= INSERTED or problem.stride != (1, 1)):
         solve(context, replace(problem, weights=spread(problem.weights, problem.dilation), dilation=(1, 1)))
         return True
@@ -144,9 +143,9 @@ def _large_image(context: RecipeContext, problem: Windowed) -> bool:
 def _deep(context: RecipeContext, problem: Windowed) -> bool:
     """A reduction whose weights exceed what a core keeps, or whose source rows exceed L2, is cut into parts of the
     input channels; results are summed."""
-    inputs, taps = problem.weights.shape[1], int(np.prod(problem.kernel))
+    inputs, taps = problem.weights.shape[1], prod(problem.kernel)
     rules = context.limits.lanes
-    streamed = taps == 1 and np.prod(problem.results) <= rules.streamed
+    streamed = taps == 1 and prod(problem.results) <= rules.streamed
     memory = context.limits.kernel_memory // neural_ops.channel_step(context)
     head = context.limits.coefficients.table.size if problem.table is not None else 0
     room = (memory if streamed else min(memory, rules.kept)) - head

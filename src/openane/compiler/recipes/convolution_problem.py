@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 from typing import Protocol
 
 import numpy as np
@@ -93,7 +94,7 @@ class Windowed:
     @property
     def rows(self) -> int:
         """Weights of one output channel."""
-        return int(np.prod(self.weights.shape[1:]))
+        return prod(self.weights.shape[1:])
 
     @property
     def clamps(self) -> bool:
@@ -156,4 +157,6 @@ def normal(problem: Windowed) -> Windowed:
     if not problem.depthwise and sorted(stride) == [1, 2] and problem.results[stride.index(1)] == 1:
         stride = (2, 2)
     dilation = tuple(step if taps > 1 else 1 for step, taps in zip(problem.dilation, problem.kernel, strict=True))
+    if stride == problem.stride and dilation == problem.dilation:
+        return problem
     return replace(problem, stride=(stride[0], stride[1]), dilation=(dilation[0], dilation[1]))

@@ -33,7 +33,7 @@ from openane.engine import (
     Space,
     Streams,
 )
-from openane.engine.access import CHANNELS, WIDTH
+from openane.engine.access import CHANNELS, WIDTH, plain_access
 from openane.graph import Value
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.ops.shaped import written_as
@@ -65,10 +65,13 @@ class _Rows:
     size: int
     lanes: int
 
-    def part(self, index: tuple[int, ...], start: int, count: int) -> Coefficients:
-        """Coefficients of rows start .. start + count of one matrix."""
-        base = self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
-        base += start // self.lanes * self.step
+    def matrix(self, index: tuple[int, ...]) -> int:
+        """Where one matrix begins."""
+        return self.offset + sum(i * stride for i, stride in zip(index, self.batch_strides, strict=True))
+
+    def part(self, matrix: int, start: int, count: int) -> Coefficients:
+        """Coefficients of rows start .. start + count of the matrix that begins there."""
+        base = matrix + start // self.lanes * self.step
         streams = _streams(count // self.lanes, self.step, self.size)
         return Coefficients(weights=CoefficientSection(self.slot, Streams(streams, base)), lanes=self.lanes,
                             runtime=True)
@@ -133,11 +136,11 @@ def runtime_product(context: RecipeContext, target: Tensor, left: Tensor, right:
         right = context.copied(right)
     seen: dict[int, Pixels] = {}
     for index in reversed(list(combinations(*(range(extent) for extent in batch)))):
-        matrix = _at(right, index)
+        matrix, first = _at(right, index), rows.matrix(index)
         if matrix.offset not in seen:
             seen = {matrix.offset: pixel_rows(context, matrix.transpose((1, 0)))}
         _multiply(context, _at(target, index), seen[matrix.offset], post or Post(),
-                  [(start, count, rows.part(index, start, count)) for start, count in parts])
+                  [(start, count, rows.part(first, start, count)) for start, count in parts])
 
 
 def _at_once(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None,
@@ -206,7 +209,7 @@ def runtime_convolution(context: RecipeContext, target: Tensor, matrices: Tensor
             read = access(source.part(0, first, some).part(1, group * reduction, reduction), IMAGES)
             for start, extent in parts:
                 write = made.part(0, first, some).part(1, group * count + start, extent)
-                context.emit(MatrixProduct(source=read, coefficients=rows.part((group,), start, extent),
+                context.emit(MatrixProduct(source=read, coefficients=rows.part(rows.matrix((group,)), start, extent),
                                            post=post or Post(), result=access(write, IMAGES)))
     if made is not target:
         context.copy(made, target)
@@ -232,7 +235,10 @@ def _multiply(context: RecipeContext, target: Tensor, right: Pixels, post: Post,
 
 def _parts(target: Tensor, parts: list[tuple[int, int, Coefficients]]) -> list[Access]:
     """Where the rows of each part of a product go."""
-    return [access(target.part(0, start, count), ROWS) for start, count, _ in parts]
+    whole, step = access(target, ROWS), target.strides[0]
+    wide, along = whole.shape[WIDTH], whole.strides[WIDTH]
+    return [plain_access(whole.space, whole.slot, whole.offset + start * step, (1, count, 1, 1, wide),
+                         (0, step if count > 1 else 0, 0, 0, along), whole.dtype) for start, count, _ in parts]
 
 
 def _distinct(matrices: Tensor) -> int:

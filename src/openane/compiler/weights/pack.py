@@ -14,8 +14,10 @@ from openane.rounding import round_up
 
 HOLES = 16
 """Rows with zeros are made one by one while there are that many times as many without."""
-LONG, FEW, PAGE = 256, 16, 4096
-"""Rows and lanes from which on, and up to which, lanes are packed one by one; bytes of a page of memory."""
+SHORT, NARROW = 16, 4
+"""Rows from which on, and lanes up to which, lanes are packed one by one."""
+LONG, FEW, PAGE = 128, 16, 4096
+"""The same for more lanes that lie apart in the weights; bytes of a page of memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, wei
     """Puts weights [groups, channels, rows] and biases [groups, channels], rounded to fp16, into a section of bytes
     (uint8) from `base` on; what lies between is left as it is."""
     with np.errstate(over="ignore"):
-        values = weights.astype("<f2", copy=False)
-        biases = None if bias is None else bias.astype("<f2", copy=False)
+        values = np.asarray(weights).astype("<f2", copy=False)
+        biases = None if bias is None else np.asarray(bias).astype("<f2", copy=False)
     (groups, _, rows), offsets = values.shape, {core: offset for core, offset, _ in place.streams}
     for run in place.runs:
         start = base + offsets[run.core] + place.head + HALFWORD * run.place
@@ -96,9 +98,10 @@ def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, wei
 def _turn(target: np.ndarray, source: np.ndarray) -> None:
     """target = source, both [groups, rounds, cores, rows, lanes], a lane a row of the source. Few lanes are written one
     after the other, so that numpy's loops are as long as rows, and so are lanes a multiple of pages apart, as the
-    nearest cache has room for few of these."""
-    rows, lanes = source.shape[3:]
-    if rows < LONG or (lanes > FEW and source.strides[4] % PAGE):
+    nearest cache has room for few of these; more lanes that lie side by side in the source, too, are not."""
+    (rows, lanes), step = source.shape[-2:], source.strides[-1]
+    beside = step == source.itemsize
+    if rows < SHORT or (lanes > NARROW and (rows < LONG or beside or (lanes > FEW and step % PAGE))):
         target[...] = source
         return
     for lane in range(lanes):
@@ -107,9 +110,12 @@ def _turn(target: np.ndarray, source: np.ndarray) -> None:
 
 def _taken(run: CoreRun, values: np.ndarray) -> np.ndarray:
     """A run's [groups, rounds, cores, count, ...] of [groups, channels, ...]."""
+    extents = (len(values), run.rounds, run.cores, run.count, *values.shape[2:])
+    if run.count == run.width and (run.rounds == 1 or run.turn == run.cores):
+        return values[:, run.first:run.first + run.rounds * run.cores * run.count].reshape(extents)
     step = values.strides[1]
     return np.lib.stride_tricks.as_strided(
-        values[:, run.first:], (len(values), run.rounds, run.cores, run.count, *values.shape[2:]),
+        values[:, run.first:], extents,
         (values.strides[0], run.turn * run.width * step, run.width * step, step, *values.strides[2:]))
 
 
