@@ -105,6 +105,13 @@ def test_rows_and_tokens() -> None:
     hold(module(lambda x, y: torch.addmm(y, x, x.T, beta=2, alpha=3)), image(5, 7), image(5, 5), tolerance=5e-2)
 
 
+@pytest.mark.parametrize("order", [1.0, 2.0])
+@pytest.mark.parametrize("most", [1 << 22, 1])
+def test_distances_of_rows(order, most, monkeypatch):
+    monkeypatch.setattr("openane.importers.torch.operators.matrices.MOST_DIFFERENCES", most)
+    hold(module(lambda x, y: torch.cdist(x, y, order)), image(2, 5, 7), image(1, 4, 7), tolerance=5e-2)
+
+
 def test_a_recurrent_layer() -> None:
     hold(nn.LSTM(8, 4, batch_first=True), image(1, 3, 8))
 

@@ -149,8 +149,38 @@ def _for_every_head(step: TorchStep, x: Value, query: Value, name: str) -> Value
     return step.spread(x, wanted, f"{name}_spread")
 
 
+NORMS = {1.0: "reduce_l1_norm", 2.0: "reduce_l2_norm"}
+MOST_DIFFERENCES = 1 << 22
+"""Of all rows from all others: beyond it distances are made of products."""
+
+
+def _distances(step: TorchStep) -> Result:
+    """How far every row of x1 is from every row of x2: the lengths of their differences, in which no digits cancel."""
+    first, second, order = step.value("x1"), step.value("x2"), float(step.argument("p", 2.0))
+    if order not in NORMS:
+        raise step.refuse("p", order, "one of 1, 2")
+    if order == 2.0 and prod(step.shape) * first.shape[-1] > MOST_DIFFERENCES:
+        return _distances_of_products(step, first, second)
+    left, right = (step.add("expand_dims", part=f"rows{axis}", x=x, axes=[axis]) for x, axis in
+                   ((first, -2), (second, -3)))
+    return step.add(NORMS[order], x=step.add("sub", part="differences", x=left, y=right), axes=[-1], keep_dims=False)
+
+
+def _distances_of_products(step: TorchStep, first: Value, second: Value) -> Value:
+    """The root of x1^2 - 2 x1 x2 + x2^2."""
+    squares = [step.add("reduce_sum_square", part=f"squares{number}", x=x, axes=[-1], keep_dims=True)
+               for number, x in enumerate((first, second))]
+    across = step.add("transpose", part="across", x=squares[1],
+                      perm=[*range(second.type.rank - 2), second.type.rank - 1, second.type.rank - 2])
+    products = step.add("matmul", part="products", x=first, y=second, transpose_y=True)
+    both = step.add("add", part="both", x=squares[0], y=across)
+    apart = step.add("sub", part="apart", x=both, y=step.add("mul", part="twice", x=products, y=2.0))
+    return step.add("sqrt", x=step.add("relu", part="above", x=apart))
+
+
 OPERATORS: Mapping[str, Handler] = {
-    "addmm": _added_product("mat1", "mat2"), "baddbmm": _added_product("batch1", "batch2"), "bmm": _product,
+    "_cdist_forward": _distances, "addmm": _added_product("mat1", "mat2"),
+    "baddbmm": _added_product("batch1", "batch2"), "bmm": _product,
     "einsum": _einsum, "linear": _linear, "matmul": _product, "mm": _product,
     "scaled_dot_product_attention": _attention,
 }
