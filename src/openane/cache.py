@@ -12,7 +12,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from pathlib import Path
 from openane.errors import FormatError
 from openane.formats.folders import remove_folder, write_folder
 from openane.formats.sealed import DIGITS, SealedFolder, read_seal, written_seal
+from openane.record_classes import dataclass
 
 VARIABLE = "ANE_CACHE"
 """Environment variable with the cache's folder."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from openane.cli.output import say, say_json
 from openane.errors import UnsupportedError
+from openane.record_classes import dataclass
 
 if TYPE_CHECKING:
     from openane.graph import Graph

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.numpy_files import read_npy
+from openane.record_classes import dataclass
 
 if TYPE_CHECKING:
     from openane.devices.shapes import ShapeChoice

@@ -13,7 +13,6 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -23,6 +22,7 @@ from openane.cli.output import as_json, say, say_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
 from openane.errors import FormatError, UnsupportedError
+from openane.record_classes import dataclass
 from openane.timing import SubmissionRoute
 
 CHIP = "m1"

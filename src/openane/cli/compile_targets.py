@@ -6,7 +6,7 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from openane.cli.progress import progress
 from openane.cli.summary import look_lines
 from openane.compiler import Where
 from openane.errors import AneError, UnsupportedError
+from openane.record_classes import dataclass
 from openane.report import profile
 from openane.report.document import MICRO
 from openane.report.targets import (

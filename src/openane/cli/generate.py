@@ -11,7 +11,6 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,7 @@ from openane.models import (
     load_adapter,
 )
 from openane.models.runner import shares
+from openane.record_classes import dataclass
 from openane.wording import byte_text, plural
 
 ENDS = {"stop": "the model or --stop ended it", "length": "it is as long as --max-tokens or the context allows",

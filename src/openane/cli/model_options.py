@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
 from openane.cli.files import parse_host, parse_padding, parse_sample, parse_shape, parse_size, parse_value
 from openane.errors import UnsupportedError
+from openane.record_classes import dataclass
 
 if TYPE_CHECKING:
     import numpy as np

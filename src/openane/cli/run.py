@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +29,7 @@ from openane.devices.options import parts
 from openane.errors import DeviceError
 from openane.graph import mil_type
 from openane.program import Program
+from openane.record_classes import dataclass
 from openane.simulator import RunReport
 from openane.wording import line_text, plural
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from openane.cli.compile_targets import modelled
 from openane.cli.output import shape_text, table
 from openane.compiler import Model
 from openane.formats.bundled import shared_bytes
+from openane.record_classes import dataclass
 from openane.wording import byte_text
 
 HEADING = ("function", "inputs", "tasks", "constants", "beside others", "total us")

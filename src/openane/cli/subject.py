@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from openane.errors import UnsupportedError
 from openane.graph import Graph, mil_type, numpy_type
 from openane.ops.drawn_inputs import table_lengths
 from openane.program import Buffer, Program
+from openane.record_classes import dataclass
 from openane.simulator import RunReport
 
 if TYPE_CHECKING:

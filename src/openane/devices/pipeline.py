@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -20,6 +20,7 @@ from openane.devices.closing import every
 from openane.devices.protocol import Arrays, LoadableModel
 from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
+from openane.record_classes import dataclass
 from openane.simulator import RunReport
 
 MOST = 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, overload, runtime_checkable
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from openane.program import Constants, Layout, Program
 from openane.program.verify import Verified
+from openane.record_classes import dataclass
 from openane.simulator import RunReport
 
 Arrays = dict[str, np.ndarray]

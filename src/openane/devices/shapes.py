@@ -4,12 +4,13 @@ that holds them once they are padded."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from openane.devices.protocol import Arrays, LoadableModel
 from openane.errors import DeviceError
+from openane.record_classes import dataclass
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from openane.devices.protocol import Arrays, Device, EngineStep, Executable, Hos
 from openane.errors import DeviceError, UnsupportedError
 from openane.graph import numpy_type
 from openane.program import Layout, Role
+from openane.record_classes import dataclass
 from openane.simulator import RunReport, TaskReport
 
 

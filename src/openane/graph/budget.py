@@ -6,12 +6,11 @@ What is made counts when it is asked for, before memory is taken, and counts for
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph.graph import Graph
+from openane.record_classes import dataclass
 
 LEAST = 1 << 30
 """Bytes that any model may make: models published without weights make up to 600 million bytes of them."""

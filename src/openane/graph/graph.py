@@ -7,13 +7,14 @@ a bool...). A `Node` is one MIL operation; its arguments are keyword operands as
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
 
 from openane.errors import GraphError
 from openane.graph.types import TensorType
+from openane.record_classes import dataclass
 
 Data = np.ndarray | str | None
 

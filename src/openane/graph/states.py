@@ -8,10 +8,11 @@ sees a half-written state, and a run that fails leaves the states as they were.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.errors import GraphError
 from openane.graph.graph import Graph, Node, Value, copy_of, substituted
+from openane.record_classes import dataclass
 
 MARK = "state:"
 """Key of a graph's metadata that says an input is a state: `state:NAME`."""

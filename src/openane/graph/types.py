@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.errors import GraphError
+from openane.record_classes import dataclass
 
 NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
     "fp16": np.dtype(np.float16), "fp32": np.dtype(np.float32), "fp64": np.dtype(np.float64),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeGuard, TypeVar
 
@@ -13,6 +12,7 @@ import numpy as np
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.step import to_half
+from openane.record_classes import dataclass
 
 LARGEST = 2**31 - 1
 """Largest integer a model file may state."""

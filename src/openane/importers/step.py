@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -20,6 +19,7 @@ from openane.graph import RoundedArray, Value
 from openane.ops.build import GraphBuilder
 from openane.ops.half_bits import half_and_finite
 from openane.ops.halves import LARGEST
+from openane.record_classes import dataclass
 
 CLOSE = 0.7
 """How alike two names are, of at most 1, that are taken for one misspelt."""

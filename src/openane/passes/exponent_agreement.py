@@ -4,7 +4,6 @@ digits that its readers see, so that fewer tensors are multiplied on the way, it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
@@ -12,6 +11,7 @@ from openane.ops.exponents import Relation
 from openane.ops.halves import SMALLEST_NORMAL
 from openane.passes.exponent_groups import Said, variables
 from openane.passes.ranges import NOTHING, Ranges
+from openane.record_classes import dataclass
 
 TASK = 2048
 """As many numbers as a task of its own counts for beside those it multiplies."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.graph import Graph, Node
@@ -21,6 +20,7 @@ from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.joined_errors import JoinedErrors
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import room
+from openane.record_classes import dataclass
 
 LIMIT = SUM_LIMIT / 4
 """Sums that are measured to be larger are made smaller: samples show some of what a model meets."""

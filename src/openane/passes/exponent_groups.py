@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.exponents import Exponents, Relation, exponents, products
 from openane.passes.ranges import NOTHING, Ranges
+from openane.record_classes import dataclass
 
 SPREAD = 2.0 ** 12
 """How much larger the largest number of one tensor may be than that of another with the same exponent."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
 from openane.passes.folded_once import folded, was_folded
 from openane.passes.rewrite import only_user, rebuilt
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, eq=False, slots=True)

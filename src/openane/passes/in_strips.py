@@ -9,7 +9,7 @@ every strip.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from math import prod
 
@@ -20,6 +20,7 @@ from openane.ops.optimisation import Choices
 from openane.ops.rewriter import fresh_name
 from openane.ops.strips import carried, followed, joined, narrowed, strip, taken
 from openane.passes.rewrite import rebuilt, taken_names
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 
 CUT = 32

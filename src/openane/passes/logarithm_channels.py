@@ -8,7 +8,6 @@ constant weights of a band take up is taken back behind the logarithm, where it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from openane.ops.rewriter import Rewriter
 from openane.passes.fold_affine import fold_affine
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 from openane.passes.weight_room import LARGEST
+from openane.record_classes import dataclass
 
 KEPT_BELOW = 2
 """By which power of two the largest number of a channel is left smaller than that of all, at the least."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from openane.ops import get_op
 from openane.ops.evaluate import evaluate
 from openane.ops.half_bits import from_half
 from openane.ops.spec import Movement
+from openane.record_classes import dataclass
 
 SQUARED = 2.0 ** -40, 2.0 ** 40
 """Between these the sum of squares of a tensor stays in fp32."""

@@ -7,7 +7,7 @@ take up the difference, at no cost; elsewhere one multiplication does. Outputs a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -34,6 +34,7 @@ from openane.passes.remove_identities import remove_identities
 from openane.passes.rescaling import Rescaling
 from openane.passes.sink_reshapes import sink_reshapes
 from openane.passes.small_results import keep_small_results
+from openane.record_classes import dataclass
 
 READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scales,
          partial(fold_affine, digits=True), remove_dead_code)

@@ -7,8 +7,7 @@ model whose time nobody models.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from openane.record_classes import dataclass
 from openane.report.profile import NumberKind, Profile
 from openane.wording import plural
 

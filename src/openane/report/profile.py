@@ -9,12 +9,12 @@ generation; a call's time is as its figure is known; their sum is as sure as the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from openane.chips import get_chip
 from openane.chips.machines import Figure, Known, find
 from openane.engine import NeuralOperation, Space, sources
+from openane.record_classes import dataclass
 from openane.report.subject import ProfileSubject
 from openane.timing import (
     ClockState,

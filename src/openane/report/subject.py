@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.program import Program, Role
+from openane.record_classes import dataclass
 
 NOBODY = ""
 

@@ -7,9 +7,9 @@ extrapolated, as `report.profile` says.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from openane.record_classes import dataclass
 from openane.report.document import MICRO
 from openane.report.profile import Profile
 

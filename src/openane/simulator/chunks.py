@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntFlag, auto
 
 import numpy as np
 
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import Bits, Floats
 from openane.simulator.kernels import Flat, Kernels, placed
 from openane.simulator.report import TaskReport

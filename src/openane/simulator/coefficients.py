@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, CoefficientSection, Geometry, Packing
 from openane.engine.table import Table
 from openane.errors import SimulationError
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
 from openane.simulator.context import Workspace
 from openane.simulator.sparse import expand

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from openane.chips import Chip
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 from openane.simulator.arithmetic import HalfEncoder, Mode, SumForm
 from openane.simulator.arithmetic.half import Bits, Floats

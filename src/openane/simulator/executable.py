@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -15,6 +14,7 @@ from openane.errors import ProgramError, SimulationError
 from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import Verified
+from openane.record_classes import dataclass
 from openane.simulator import kernels, neural_engine, planar_engine
 from openane.simulator.arithmetic import Mode, SumForm
 from openane.simulator.context import TaskContext, Workspace

@@ -7,11 +7,11 @@ seconds, so that otherwise a program is run by numpy until its runs have taken a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from openane.record_classes import dataclass
 from openane.simulator.compiled import loops, machine, packed, planar, reducing, windows
 
 PATIENCE = 0.5

@@ -7,13 +7,12 @@ hardware; before it, it gives the same bits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.engine import Activation, Post
 from openane.engine.table import Table
 from openane.errors import SimulationError
+from openane.record_classes import dataclass
 from openane.simulator.lookup_table import evaluate
 
 

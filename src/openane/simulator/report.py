@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import (
     INFINITY_BITS,
     Bits,

@@ -9,11 +9,11 @@ task they belong to. `ane chips NAME --arithmetic` prints them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 
 from openane.chips import generations, get_chip
 from openane.chips.arithmetic import Arithmetic
+from openane.record_classes import dataclass
 
 
 def _always(arithmetic: Arithmetic) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, Rows, SparseFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError, SimulationError
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 from openane.simulator.arithmetic.half import Floats, decoded
 

@@ -10,7 +10,6 @@ and L2 rings reach as far as the task's registers say.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from openane.engine import (
 from openane.errors import SimulationError
 from openane.program import Program, Role
 from openane.program.listing import names_of
+from openane.record_classes import dataclass
 from openane.rounding import ceil_div
 from openane.simulator.executable import LoadedProgram, load
 from openane.simulator.trace import OperandBytes, positions, reads, writes

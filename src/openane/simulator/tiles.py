@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
+
+from openane.record_classes import dataclass
 
 Range = tuple[int, int]
 

@@ -7,7 +7,6 @@ Slow and bounded, for checking the verifier and for finding out what a broken pr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from openane.engine import (
 )
 from openane.engine.access import CHANNELS
 from openane.errors import SimulationError
+from openane.record_classes import dataclass
 
 LARGEST = 1 << 20
 """Elements of one operand that are followed one by one."""

@@ -26,7 +26,7 @@ every generation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, fields, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from openane.chips import Chip
 from openane.engine import Operation
 from openane.engine.changing import with_fields
 from openane.errors import SimulationError
+from openane.record_classes import dataclass
 from openane.registers import Register, Value
 from openane.simulator.arithmetic.candidates import short_row_sums
 

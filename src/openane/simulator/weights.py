@@ -8,10 +8,11 @@ every output channel has a single weight, the same number for all, each result i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic import Accumulator, all_finite, decoded, encode_away, saturate
 from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats
 from openane.simulator.coefficients import PackedWeights

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar, Self
+
+from openane.record_classes import dataclass
 
 NODE = "/dev/accel/accel{}"
 NODES = 64

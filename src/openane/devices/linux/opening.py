@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from openane.devices.linux.connection import Connection, attempt
@@ -18,6 +18,7 @@ from openane.devices.linux.trace import Difference, Trace
 from openane.devices.options import choose, parts, refuse_unknown
 from openane.devices.other_engine import other_engine
 from openane.errors import DeviceError, DeviceUnavailable
+from openane.record_classes import dataclass
 from openane.simulator import Mode
 from openane.timing import SubmissionRoute
 

@@ -14,12 +14,13 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, SUBMIT, BufferInit
 from openane.errors import DeviceError, FormatError
+from openane.record_classes import dataclass
 
 VERSION = 1
 FORMAT = "openane trace of the Linux accel driver"

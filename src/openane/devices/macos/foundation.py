@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from openane.devices.macos.objc import ObjC, Selector
 from openane.devices.macos.symbols import FOUNDATION, RuntimeSymbols
 from openane.errors import DeviceError
+from openane.record_classes import dataclass
 
 STRING = Selector("stringWithUTF8String:", "@", "*")
 CHARACTERS = Selector("UTF8String", "*")

@@ -8,7 +8,7 @@ in 16-bit buffers whose bits the host writes and reads, as steps of its own that
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 import numpy as np
@@ -22,6 +22,7 @@ from openane.errors import DeviceError
 from openane.graph import numpy_type
 from openane.program import Buffer, Constants, Layout, Program, Role
 from openane.program.patch import ByteRange
+from openane.record_classes import dataclass
 from openane.simulator import RunReport, TaskReport
 
 WIDE = ("int16", "uint16")

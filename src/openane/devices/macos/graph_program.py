@@ -7,7 +7,6 @@ it. States become inputs, and what a run leaves for them outputs; whoever runs t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from openane.devices.macos.half_graph import PortNames, halved
@@ -17,6 +16,7 @@ from openane.graph import Graph
 from openane.graph.mil import print_mil
 from openane.graph.mil.printer import WEIGHT_PATH
 from openane.graph.states import without_states
+from openane.record_classes import dataclass
 
 DIALECT = "ios18"
 DIALECTS = ((15, "ios18"), (14, "ios17"), (13, "ios16"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from openane.errors import UnsupportedError
 from openane.graph import Data, Graph, Node, Operand, TensorType, Value, substituted
 from openane.ops import all_ops
 from openane.ops.spec import Movement
+from openane.record_classes import dataclass
 
 NARROWED = {"fp32": "fp16", "fp64": "fp16", "int64": "int32", "uint32": "int32", "uint64": "int32"}
 """Element types inside the graph to those the engine's compiler knows."""

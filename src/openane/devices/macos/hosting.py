@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +11,7 @@ from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.routes import LoadedGraph, RouteOptions, RunFacts, open_route, open_symbols
 from openane.devices.macos.shared_memory import Tensors, needed, tensors
 from openane.devices.macos.symbols import Platform
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

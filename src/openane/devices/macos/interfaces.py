@@ -7,9 +7,9 @@ update changes one, the check before the first call says so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from openane.devices.macos.objc import Selector
+from openane.record_classes import dataclass
 
 DESCRIPTOR = "_ANEInMemoryModelDescriptor"
 MODEL = "_ANEInMemoryModel"

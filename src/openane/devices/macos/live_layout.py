@@ -9,7 +9,6 @@ whose rows are a multiple of 64 bytes lies the same in every account.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from openane.devices.macos.foundation import Plain
@@ -18,6 +17,7 @@ from openane.devices.macos.surfaces import LARGEST, ROW_ALIGNMENT
 from openane.engine import Access, DType
 from openane.errors import DeviceChanged, DeviceRejected
 from openane.program import Layout
+from openane.record_classes import dataclass
 
 ELEMENTS = {"fp16": DType.FLOAT16, "int16": DType.FLOAT16, "uint16": DType.FLOAT16, "int8": DType.INT8,
             "uint8": DType.UINT8}

@@ -15,11 +15,11 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 from openane.devices.macos.symbols import OBJC, RuntimeSymbols
 from openane.errors import DeviceChanged, DeviceUnavailable
+from openane.record_classes import dataclass
 
 POINTER = ctypes.c_void_p
 Function = Callable[..., Any]

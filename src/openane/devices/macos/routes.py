@@ -7,7 +7,7 @@ runtime (`e5rt`). Both live in one process with the runtime they drive, normally
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from typing import Protocol, cast
@@ -17,6 +17,7 @@ import numpy as np
 from openane.devices.macos.graph_program import GraphProgram
 from openane.devices.macos.symbols import RuntimeSymbols, SystemSymbols
 from openane.errors import BudgetExhausted, DeviceError, DeviceUnavailable
+from openane.record_classes import dataclass
 
 COMPILATIONS = 100
 """Compilations after which a process should end: below the lowest limit anyone has met (110)."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import ctypes
 import platform as python_platform
-from dataclasses import dataclass
 from typing import Protocol
 
 from openane.errors import DeviceUnavailable
+from openane.record_classes import dataclass
 
 OBJC = "libobjc.A.dylib"
 FOUNDATION = "Foundation"

@@ -8,7 +8,6 @@ stated by one word the driver writes into the queue.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from openane.devices.simdriver.reports import FaultReport, ReportKind
 from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation
 from openane.errors import AneError, ProgramError
+from openane.record_classes import dataclass
 from openane.registers import Register
 from openane.rounding import round_up
 from openane.simulator.variation import STANDARD, Variation

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from openane.devices.simdriver.space import AddressSpace, SimulatedBufferObject
 from openane.engine import Operation, Space
 from openane.errors import AneError
 from openane.program.patch import ByteRange
+from openane.record_classes import dataclass
 from openane.simulator import LoadedProgram, Mode, RunReport
 from openane.simulator.memory import Memory
 from openane.simulator.variation import STANDARD

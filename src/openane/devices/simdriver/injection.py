@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from threading import Lock
 
 from openane.devices.linux.interface import NAMES
 from openane.devices.simdriver.reports import DriverError
 from openane.errors import DeviceError
+from openane.record_classes import dataclass
 
 OPEN, MAP, CLOSE = "OPEN", "MAP", "CLOSE"
 KINDS = (*NAMES.values(), OPEN, MAP, CLOSE)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import errno
 import socket
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
 from openane.devices.linux.interface import Structure
+from openane.record_classes import dataclass
 
 LONGEST = 2048
 """Bytes of a message."""

@@ -7,7 +7,7 @@ is not known.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from openane.devices.linux.interface import COMMAND_CHANNEL, CONSTANT_CHANNEL
 from openane.devices.simdriver.chain import Submission
@@ -22,6 +22,7 @@ from openane.engine import (
     Operation,
     Space,
 )
+from openane.record_classes import dataclass
 
 ANYWHERE = 2
 """The slot of the placed operations: all of the device's memory. Constants keep theirs, so that the simulator prepares

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from openane.record_classes import dataclass
 
 
 class ReportKind(StrEnum):

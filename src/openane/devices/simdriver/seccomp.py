@@ -15,10 +15,11 @@ import platform
 import struct
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from openane.errors import DeviceUnavailable
+from openane.record_classes import dataclass
 
 ALTERNATIVES = ("our own programs reach the same driver without it: 'linux?driver=simulated' in one process, "
                 "'ane simdriver --listen PATH' and 'linux?driver=PATH' for several")

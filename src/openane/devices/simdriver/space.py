@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 from bisect import bisect_right
-from dataclasses import dataclass
 
 import numpy as np
 
 from openane.devices.simdriver import host
 from openane.devices.simdriver.reports import DriverError
 from openane.engine import Access
+from openane.record_classes import dataclass
 
 MOST_PARTS = 1 << 14
 """Parts an access is taken apart into to see whether it steps over holes; beyond that it counts as not mapped."""

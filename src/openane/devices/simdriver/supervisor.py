@@ -15,7 +15,6 @@ import select
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
@@ -24,6 +23,7 @@ from openane.devices.simdriver.seccomp import this_machine
 from openane.devices.simdriver.supervisor_calls import Calls
 from openane.devices.simdriver.supervisor_child import Child, start
 from openane.devices.simdriver.supervisor_queue import EngineQueue
+from openane.record_classes import dataclass
 
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 FROM_KEYBOARD = (signal.SIGINT, signal.SIGQUIT)

@@ -9,13 +9,13 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from openane.devices.simdriver import launcher
 from openane.devices.simdriver.seccomp import ALTERNATIVES, KILLABLE, LISTENER, Listener, this_machine
 from openane.devices.simdriver.supervisor_memory import require_access
 from openane.errors import DeviceError, DeviceUnavailable
+from openane.record_classes import dataclass
 
 _REASONS = {
     errno.EBUSY: "this process already runs under a supervisor of its own (only one listens to a process)",

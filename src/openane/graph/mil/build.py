@@ -9,7 +9,7 @@ inferred; results that then are known (shapes of tensors, and what is computed f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from openane.graph.mil.program import (
     Statement,
 )
 from openane.graph.types import NUMPY_TYPES, TensorType
+from openane.record_classes import dataclass
 
 Buffer = bytes | memoryview
 Blobs = Callable[[str, int], Buffer | tuple[str, Buffer]]

@@ -6,13 +6,12 @@ is its bit pattern, which is also how NaNs keep their payload.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph.mil.lexer import Cursor, Places
 from openane.graph.types import NUMPY_TYPES, TensorType, limits
+from openane.record_classes import dataclass
 
 _WORDS = ("true", "false", "inf", "nan")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from openane.graph.mil.program import (
 )
 from openane.graph.mil.unbuild import to_program
 from openane.graph.types import PACKED_BITS, TensorType
+from openane.record_classes import dataclass
 
 WEIGHT_PATH = "@model_path/weights/weight.bin"
 """Where Core ML keeps a program's weights."""

@@ -5,13 +5,14 @@ A rank-0 tensor type and its scalar type are the same type here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from openane.graph.mil.lexer import Places
 from openane.graph.mil.literals import Literal
 from openane.graph.types import TensorType
+from openane.record_classes import dataclass
 
 OPEN = -1
 """Extent, in these records only, of a dimension the program leaves open (`?`): `build_graph` puts a number there."""

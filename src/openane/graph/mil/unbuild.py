@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NoReturn
 
 from openane.errors import FormatError, GraphError
@@ -26,6 +26,7 @@ from openane.graph.mil.program import (
     Statement,
 )
 from openane.graph.types import DTYPES, TensorType
+from openane.record_classes import dataclass
 
 COMPILER = {"coremlc-component-MIL": "3520.4.1", "coremlc-version": "3520.5.1"}
 """buildInfo entries some of Apple's readers insist on."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.build import GraphBuilder
+from openane.record_classes import dataclass
 
 
 def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence[int]]) -> Graph:

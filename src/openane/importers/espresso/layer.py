@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -15,6 +14,7 @@ from openane.importers.entry import DictionaryEntry
 from openane.importers.espresso.files import Blobs, Shape
 from openane.importers.step import ImportStep
 from openane.ops.operands import MAXIMUM_ELEMENTS
+from openane.record_classes import dataclass
 
 COMMON = frozenset(["type", "name", "top", "bottom", "weights", "attributes", "debug_info", "version", "nd_mode"])
 

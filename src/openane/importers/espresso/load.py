@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,6 +20,7 @@ from openane.importers.files import is_there
 from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
+from openane.record_classes import dataclass
 
 NETWORK, SHAPES = ".espresso.net", ".espresso.shape"
 FOLDER_NETWORK = "model" + NETWORK

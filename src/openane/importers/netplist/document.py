@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import plistlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from xml.parsers.expat import ExpatError
 
 from openane.errors import FormatError, UnsupportedError
 from openane.importers.entry import DictionaryEntry, distinct, is_table
+from openane.record_classes import dataclass
 
 _LIMIT = 64 << 20
 

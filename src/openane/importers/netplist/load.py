@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from openane.importers.netplist.weights import TYPES, NetplistWeights
 from openane.importers.step import typed_errors
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
+from openane.record_classes import dataclass
 
 PORT_TYPES = {"Float16": "fp16", "UInt8": "uint8", "Int8": "int8"}
 """Element types of activations, by the format's names."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from openane.graph import Value
 from openane.importers.entry import DictionaryEntry
 from openane.importers.netplist.weights import NetplistWeights
 from openane.importers.step import ImportStep
+from openane.record_classes import dataclass
 
 DIMENSIONS = ("Batch", "Channel", "Depth", "Height", "Width")
 """The format's axes, outermost first: x [N, C, D, H, W], or [N, C, H, W] where nothing has depth."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from openane.errors import FormatError
 from openane.importers.entry import DictionaryEntry, halves
 from openane.importers.files import is_there
+from openane.record_classes import dataclass
 
 TYPES: Mapping[str, np.dtype[np.generic]] = {
     "Float16": np.dtype("<f2"), "Float32": np.dtype("<f4"), "UInt8": np.dtype("u1"), "Int8": np.dtype("i1")}

@@ -12,9 +12,9 @@ within the range.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from openane.importers.onnx.model import Proto
+from openane.record_classes import dataclass
 
 PRODUCTS = frozenset(["MatMulInteger", "ConvInteger"])
 _CARRIED = frozenset(["Cast", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])

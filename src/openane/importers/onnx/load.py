@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import prod
 from operator import itemgetter
@@ -42,6 +42,7 @@ from openane.importers.shapes import only_inputs
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
+from openane.record_classes import dataclass
 
 _DOMAINS = ("", "ai.onnx")
 CLASSICAL = "ai.onnx.ml"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import SMALL_INTEGERS
 from openane.importers.step import ImportStep as AnyStep
 from openane.ops.halves import SMALLEST
+from openane.record_classes import dataclass
 
 _WHOLE = frozenset(["add", "maximum", "minimum", "mul", "sub"])
 """Operations on integers that MIL has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from openane.importers.stablehlo.values import StableType
 from openane.importers.step import typed_errors, unknown_operator
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
+from openane.record_classes import dataclass
 
 MOST_STATEMENTS = 1 << 18
 """Operations that are walked, those of a function once for every call: functions that call each other twice could

@@ -7,7 +7,6 @@ operations do so themselves. A tensor is therefore held as small as it is, besid
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -22,6 +21,7 @@ from openane.importers.stablehlo.values import Dense, StableType
 from openane.importers.step import ImportStep, to_half, whole_numbers
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
+from openane.record_classes import dataclass
 
 Held = Value | np.ndarray
 Number = Value | np.ndarray | float | int | bool

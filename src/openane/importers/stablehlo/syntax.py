@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from openane.errors import UnsupportedError
 from openane.importers.stablehlo.lexer import StableCursor
 from openane.importers.stablehlo.values import StableType, read_dense, read_table, read_type, read_types, read_value
 from openane.importers.step import unknown_operator
+from openane.record_classes import dataclass
 
 _RETURNS = ("return", "func.return", "stablehlo.return", "mhlo.return")
 _CALLS = ("call", "func.call")

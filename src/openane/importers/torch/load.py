@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConst
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
+from openane.record_classes import dataclass
 
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "einsum", "convolution", "conv1d", "conv2d"})
 """Operators that multiply more often than their result has elements."""

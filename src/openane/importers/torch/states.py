@@ -7,13 +7,14 @@ until the first run is over and 1 from then on: what is read is chosen by it.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from openane.graph import Value
 from openane.importers.torch.step import Tensor, TorchConstants
 from openane.ops.build import GraphBuilder
+from openane.record_classes import dataclass
 
 
 @dataclass(slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half, whole_numbers
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
+from openane.record_classes import dataclass
 
 Tensor = Any
 """A torch.Tensor: known when the program is imported. PyTorch is imported in load alone."""

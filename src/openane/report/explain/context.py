@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from openane.chips import Limits
+from openane.record_classes import dataclass
 from openane.report.explain.layers import ProfiledLayers
 from openane.report.explain.retiming import Retiming
 

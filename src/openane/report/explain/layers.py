@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from openane.engine import Access, NeuralOperation, Operation, PassThrough, Post, Space, sources
 from openane.ops import all_ops
 from openane.ops.spec import Op
 from openane.program import Role
+from openane.record_classes import dataclass
 from openane.report.explain.model import Change, Place
 from openane.report.profile import Profile, Row
 

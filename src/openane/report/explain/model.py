@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from openane.engine import Operation
+from openane.record_classes import dataclass
 from openane.report.profile import NumberKind
 from openane.timing import EnginePart
 

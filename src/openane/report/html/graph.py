@@ -8,10 +8,11 @@ program) are joined by the data that flows between their tasks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from openane.graph import Graph
+from openane.record_classes import dataclass
 from openane.report.html.layout import Point, layered
 from openane.report.profile import Profile, Row
 

@@ -8,8 +8,9 @@ allows. An edge over several layers bends around what lies between.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from openane.record_classes import dataclass
 
 WIDTH, HEIGHT = 190.0, 62.0
 """Distance between nodes of a layer, and between layers."""

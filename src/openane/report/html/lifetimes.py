@@ -9,13 +9,14 @@ streams operands through.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise, product
 from math import prod
 
 from openane.chips import Limits
 from openane.engine import Access, NeuralOperation, Operation, Space, sources
 from openane.program import Program, Role
+from openane.record_classes import dataclass
 
 L2 = "L2"
 HOST = -1

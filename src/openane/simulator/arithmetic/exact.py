@@ -13,11 +13,10 @@ products stay below 2^21 quanta. Sums stay in float32 while their bound is below
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from openane.chips import arithmetic
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import Bits, Doubles, Floats, decoded, encode_away
 
 QUANTUM = arithmetic.QUANTUM       # what a product is a multiple of

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from openane.errors import SimulationError
+from openane.record_classes import dataclass
 from openane.simulator.arithmetic import exact, fast
 from openane.simulator.arithmetic.half import Doubles, Floats
 from openane.simulator.arithmetic.overflow import overflow_inside, overflow_inside_channels

@@ -6,9 +6,10 @@ Describing them imports nothing; `machine` brings the machine code of some loops
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from openane.devices.macos.standin.running import MODEL_PATH, disturb, injected_
 from openane.devices.macos.standin.runtime import Runtime
 from openane.devices.macos.standin.surfaces import POINTER, CFunction
 from openane.graph import numpy_type
+from openane.record_classes import dataclass
 
 BAD_ARGUMENT, OUT_OF_ORDER, COMPILATION, EXECUTION = 1, 2, 11, 13
 ENGINE_MASK = 4

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from openane.errors import DeviceError
+from openane.record_classes import dataclass
 
 COMPILES = 119
 """Programs one process may compile. Inferred: three projects met the limit at about this number."""

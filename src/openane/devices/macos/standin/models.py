@@ -8,7 +8,6 @@ batches of planes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from openane.graph import Graph, Value, numpy_type
 from openane.graph.mil import parse_mil
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 TYPES = {"fp16": "Float16", "int8": "Int8", "uint8": "UInt8", "int16": "Int16", "uint16": "UInt16"}

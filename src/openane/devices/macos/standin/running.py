@@ -10,7 +10,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
@@ -22,6 +22,7 @@ from openane.devices.macos.standin.models import Compiled, Refused, StandinPort,
 from openane.devices.macos.standin.runtime import Runtime
 from openane.devices.macos.standin.surfaces import StandinSurface
 from openane.errors import AneError
+from openane.record_classes import dataclass
 
 DOMAIN = "com.apple.appleneuralengine"
 COMPILE_CODE, LOAD_CODE, EVALUATE_CODE = 1, 4, 8

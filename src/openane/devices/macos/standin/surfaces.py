@@ -12,7 +12,6 @@ from __future__ import annotations
 import ctypes
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from mmap import PAGESIZE, mmap
 from typing import Any
@@ -23,6 +22,7 @@ from openane.devices.macos.standin import foundation
 from openane.devices.macos.standin.definitions import ClassDefinition, Instance, Method
 from openane.devices.macos.standin.runtime import Runtime
 from openane.devices.macos.symbols import CORE_FOUNDATION, IO_SURFACE
+from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 READ_ONLY = 1

@@ -7,7 +7,6 @@ batch, channels, height, width) the first two are one here: nothing but recurren
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from openane.formats.protobuf import Message
 from openane.graph import RoundedArray, Value
 from openane.importers.coreml.weights import weight_array
 from openane.importers.step import ImportStep, to_half
+from openane.record_classes import dataclass
 
 Result = Value | tuple[Value, ...]
 Handler = Callable[["CoremlLayer"], Result]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
 
@@ -13,6 +12,7 @@ from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
+from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ The inputs' product with the weights is made for all steps at once. Weights may 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Result
+from openane.record_classes import dataclass
 
 MOST_STEPS = 1024
 """Longest sequence: a step is some 16 nodes and 20 tasks, so that a layer of so many is compiled in half a minute."""

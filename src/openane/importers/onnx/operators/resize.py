@@ -6,7 +6,6 @@ Where MIL has the very operation (whole factors, nearest) that is used instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import MAXIMUM_ELEMENTS
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
+from openane.record_classes import dataclass
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 

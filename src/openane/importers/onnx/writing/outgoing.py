@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import blake2b
 
 import numpy as np
@@ -13,6 +13,7 @@ from openane.graph import Node, RoundedConstant, Value, mil_type, numpy_type
 from openane.graph.budget import Budget
 from openane.importers.names import untaken
 from openane.ops import Arguments, arguments
+from openane.record_classes import dataclass
 
 Attribute = int | float | str | Sequence[int] | Sequence[float] | Sequence[str]
 REALS = ("fp16", "fp32")
