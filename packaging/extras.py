@@ -70,8 +70,8 @@ def coreml() -> None:
     from openane.importers.coreml import load_coreml
 
     assert coremltools.utils
-    ane("convert", str(DIGITS), "-o", "digits.mlpackage")
-    own, other = load_graph("digits.mlpackage"), load_coreml("digits.mlpackage", reader="coremltools")
+    ane("convert", "model.mil", "-o", "model.mlpackage")
+    own, other = load_graph("model.mlpackage"), load_coreml("model.mlpackage", reader="coremltools")
     assert len(own.nodes) == len(other.nodes)
 
 
@@ -180,7 +180,7 @@ def fast() -> None:
     left, right = (drawn(64, count).astype(np.float16).astype(np.float32) for count in (32, 48))
     own, compiled = (Accumulator(Mode.EXACT, form).outer(left, right) for form in (SumForm.NUMPY, SumForm.NUMBA))
     np.testing.assert_array_equal(np.asarray(own), np.asarray(compiled))
-    ane("run", str(DIGITS), "--arithmetic", "exact", "--check")
+    ane("run", "model.mil", "--arithmetic", "exact", "--check")
 
 
 def gguf() -> None:
@@ -236,8 +236,9 @@ def mpi() -> None:
     assert mpi4py.__version__
     if which("mpirun"):
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program("ane"), "train", training(), "--output",
-                        "ranks"], check=True, stdout=subprocess.PIPE, env=os.environ | as_root)
+        # Without an output, whose plot is drawn by what the extra `train` brings.
+        subprocess.run(["mpirun", "--oversubscribe", "-n", "2", program("ane"), "train", training()], check=True,
+                       stdout=subprocess.PIPE, env=os.environ | as_root)
 
 
 def training() -> str:
