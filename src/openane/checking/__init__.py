@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from openane.checking.causes import Cause, NumericFault
 from openane.checking.check import Checked, check
-from openane.checking.faults import Cause, NumericFault
 from openane.checking.page import check_page
 from openane.checking.text import document, lines
 

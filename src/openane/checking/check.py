@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from openane.checking.beside import Seen, computed_beside
-from openane.checking.faults import Judge, NumericFault
+from openane.checking.causes import NumericFault
+from openane.checking.faults import Judge
 from openane.checking.names import Names
 from openane.checking.numbers import Array, ends, infinities, relative, steps_off
 from openane.checking.watched import Kept, WatchedSimulator

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
 import numpy as np
 
 from openane.checking import reasons
 from openane.checking.beside import Link, Seen, first_small
+from openane.checking.causes import GRAVE, INHERITING, Cause, NumericFault, ranked
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
-from openane.checking.operands import computes_places, constants, dropped, keeps_scale, offset, single, sums, tabled
+from openane.checking.operands import (
+    adds,
+    computes_places,
+    constants,
+    dropped,
+    keeps_scale,
+    offset,
+    single,
+    sums,
+    tabled,
+)
 from openane.chips.arithmetic import SUM_LIMIT
 from openane.graph import Node, RoundedConstant, Value
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
@@ -20,14 +30,12 @@ from openane.ops.step_values import rounds
 
 NOTABLE = 0.01
 """Relative error that one operation adds from which it may be a cause."""
-GRAVE = 0.05
-"""The same where every output is right all the same."""
-SHARE = 0.3
-"""Of the largest error that any operation adds: who adds less before it is not the first cause."""
 HEALTHY = 0.01
 """Error of inputs up to which an operation, and not what is before it, is why its result is wrong."""
 AMPLIFIED = 0.03
 """Error that a result inherits from inputs which have hardly any, from which its operation is named."""
+HIDING = 0.3
+"""Of an error what an offset must hide for its operation to be named."""
 DROPPED = 0.2
 """Of an error what rounded products must explain to be why."""
 
@@ -36,50 +44,10 @@ ADDED = "bias"
 """The constant whose digits count beside the result alone: it is added to the others."""
 
 
-class Cause(StrEnum):
-    """What happened to numbers."""
-
-    CONSTANT = "constant beyond fp16"
-    INPUT = "input beyond fp16"
-    SUM = "sum beyond 2^15"
-    STORED = "stored beyond 65504"
-    ROUNDED = "inputs rounded to fp16"
-    PRODUCTS = "products below 2^-16 dropped"
-    SMALL = "stored with few digits"
-    TABLE = "error of a table"
-    CANCELLATION = "cancellation"
-    STEEP = "steep function"
-    PLACES = "places rounded to fp16"
-    PART = "small numbers beside larger ones"
-    STEPS = "steps beside the right ones"
-    OFFSET = "detail lost beside an offset"
-    ADDED = "error of the operation"
-
-
-@dataclass(frozen=True, slots=True)
-class NumericFault:
-    """An operation that makes infinities or loses digits, in the model's name. `severity`: the relative error that it
-    adds, at most 1, `inherited` the one that its inputs make; `place` counts results of the compiled graph. `grown` is
-    the operation before it at which numbers became that much larger, or smaller, if one stands out."""
-
-    operation: str
-    tensor: str
-    cause: Cause
-    sentence: str
-    help: str
-    severity: float
-    place: int
-    infinite: int = 0
-    inherited: float = 0.0
-    grown: str = ""
-
-
 LARGE = (Cause.SUM, Cause.STORED)
 """Causes that numbers are too large for."""
 SCALES = (*LARGE, Cause.PRODUCTS, Cause.SMALL, Cause.ROUNDED)
 """Causes that numbers are too large or too small for."""
-INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PLACES, Cause.PART, Cause.STEPS, Cause.OFFSET, Cause.ROUNDED)
-"""Causes that are an operation's own, though the error is in what it reads."""
 GROWN = 16.0
 """How many times larger or smaller an operation makes numbers to be named for it."""
 STEPS = 24
@@ -94,6 +62,7 @@ class Judge:
         self._names, self._scaled = names, scaled
         self._found: list[NumericFault] = []
         self._place = 0
+        self._nodes: list[Node] = []
         self._offsets: dict[int, tuple[Node, float, float]] = {}
         self._sizes: dict[int, float] = {}
         self._slight: NumericFault | None = None
@@ -101,6 +70,7 @@ class Judge:
     def look(self, seen: Seen) -> None:
         """Judges one result."""
         self._place += 1
+        self._nodes.append(seen.node)
         self._sizes[id(seen.value)] = seen.usual
         found = self._constant(seen) or (self._read(seen) if seen.made is None else self._stored(seen, seen.made))
         if found is None and seen.made is not None and not self._found:
@@ -127,10 +97,22 @@ class Judge:
         found = [each for each in self._found if not right or each.severity >= GRAVE]
         if not found:
             return [self._slight] if self._slight is not None and not right else []
-        least = SHARE * max((each.severity for each in found if not _secondary(each)), default=0.0)
-        origins = {each.grown for each in found if each.severity >= least}
-        return sorted(found, key=lambda each: _secondary(each) or (
-            each.severity < least and each.operation not in origins))
+        return ranked(found, lambda first, second: self._leads(first.place, second.place))
+
+    def _leads(self, first: int, second: int) -> bool:
+        """Whether the result at one place is computed from that at another."""
+        if not first or first == second:
+            return first == 0 or first == second
+        goal, waiting, known = self._nodes[first - 1], [self._nodes[second - 1]], set[int]()
+        while waiting:
+            node = waiting.pop()
+            if node is goal:
+                return True
+            if id(node) not in known:
+                known.add(id(node))
+                makers = map(self._names.producer, node.values())
+                waiting += [maker for maker in makers if maker is not None]
+        return False
 
     def _made(self, seen: Seen, node: Node, cause: Cause, sentence: str, severity: float,
               infinite: int = 0) -> NumericFault:
@@ -213,7 +195,7 @@ class Judge:
     def _explained(self, seen: Seen, made: np.ndarray) -> bool:
         """Whether what is wanted is as good as 0 beside what it is made of: differences that should be 0."""
         size = usual(seen.near)
-        return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL
+        return size <= SMALLEST and largest(made) <= SMALLEST_NORMAL and any(map(_vanishes, seen.chain))
 
     def _rounded(self, seen: Seen) -> NumericFault:
         """Infinite, in fp32 too, for inputs as fp16 holds them."""
@@ -231,18 +213,27 @@ class Judge:
             if size >= (SUM_LIMIT if summing else LARGEST):
                 cause = Cause.SUM if summing else Cause.STORED
                 words = reasons.sum_beyond(size) if summing else reasons.stored_beyond(link.node, size)
-                return self._made(seen, link.node, cause, words, 1.0, count)
+                return self._enlarged(self._made(seen, link.node, cause, words, 1.0, count), link)
         link = next((link for link in seen.chain if sums(link.node)), seen.chain[-1])
         if sums(link.node):
             return self._made(seen, link.node, Cause.SUM, reasons.partial_sum(link.peak), 1.0, count)
         return self._made(seen, link.node, Cause.STORED, reasons.inside_beyond(link.node, link.peak), 1.0, count)
+
+    def _enlarged(self, found: NumericFault, link: Link) -> NumericFault:
+        """Of an operation that makes infinities the one of the model that was merged into it, where that is why."""
+        operation = self._names.enlarging(link.node, link.peak / SUM_LIMIT) if sums(link.node) else None
+        if operation is None:
+            return found
+        return replace(found, operation=operation, grown=operation,
+                       sentence=found.sentence + reasons.merged(short(self._names.of(link.node))))
 
     def _lost(self, seen: Seen, added: float) -> NumericFault:
         """The operation of the task that most likely adds an error. What follows a sum in its task may hide that the
         sum is infinite."""
         for link in seen.chain:
             if sums(link.node) and link.peak >= SUM_LIMIT:
-                return self._made(seen, link.node, Cause.SUM, reasons.sum_beyond(link.peak), added)
+                words = reasons.sum_beyond(link.peak)
+                return self._enlarged(self._made(seen, link.node, Cause.SUM, words, added), link)
             if link.product is not None and dropped(link.product) >= DROPPED * added:
                 return self._made(seen, link.node, Cause.PRODUCTS, reasons.products(link.product, added), added)
         link = next((link for link in seen.chain if tabled(link.node)), seen.chain[-1])
@@ -292,7 +283,7 @@ class Judge:
                     keeps_numbers(node) or keeps_scale(node)):
                 node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
             known = None if node is None else self._offsets.get(id(node.outputs[0]))
-            if known is not None and known[2] >= SHARE * inherited:
+            if known is not None and known[2] >= HIDING * inherited:
                 return known
         return None
 
@@ -318,6 +309,8 @@ class Judge:
         self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
 
 
-def _secondary(fault: NumericFault) -> bool:
-    """Whether more of an error was there before."""
-    return fault.severity < fault.inherited
+def _vanishes(link: Link) -> bool:
+    """Whether what an operation adds is as good as 0 beside its terms."""
+    if sums(link.node):
+        return link.product is not None and link.size < link.product
+    return adds(link.node) and link.size < max(link.factors, default=0.0) / 8

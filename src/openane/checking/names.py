@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from openane.checking.numbers import usual
-from openane.checking.operands import offset
+from openane.checking.operands import gain, offset
 from openane.graph import Graph, Node, Value
 
 SOURCE = " (from "
@@ -40,6 +40,18 @@ class Names:
         last = self._outputs.get(node.outputs[0].name)
         added = None if last is None else offset(last, np.zeros(node.outputs[0].shape))
         return self.of(node) if last is None or added is None or usual(added) < size / 2 else last.label
+
+    def enlarging(self, node: Node, times: float) -> str | None:
+        """Of the operations that were merged into a node the one that multiplies by most, where the node's numbers
+        would be at least so many times smaller without them."""
+        merged, own, last = [], self._own(node), self._outputs.get(node.outputs[0].name)
+        while last is not None and last is not own:
+            merged.append(last)
+            last = next((self._outputs.get(value.name) for value in last.values() if not value.constant), None)
+        gains = [gain(each) for each in merged] if last is own else []
+        if not gains or np.prod(gains) <= times:
+            return None
+        return merged[int(np.argmax(gains))].label
 
     def maker(self, value: Value) -> str:
         """What made a tensor of the compiled graph."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from openane.checking.numbers import usual
 from openane.chips.arithmetic import QUANTUM
 from openane.graph import Node, Value
 from openane.ops import all_ops
@@ -46,6 +47,24 @@ def tabled(node: Node) -> bool:
 def keeps_scale(node: Node) -> bool:
     """Whether its results grow as what it reads: relus, pooling."""
     return exponents(node) == Exponents(Relation.TIED, ("x",))
+
+
+def adds(node: Node) -> bool:
+    """Whether it is the sum or difference of two tensors."""
+    x = node.get("x")
+    return x is not None and term(node, x) is not None
+
+
+def gain(node: Node) -> float:
+    """The usual size of what an operation multiplies its one variable tensor by; 1 where it does not."""
+    op, x, y = all_ops().get(node.op), node.get("x"), node.get("y")
+    if op is None or op.arithmetic is None or op.arithmetic.affine is None or x is None or y is None \
+            or x.constant == y.constant:
+        return 1.0
+    constant = y if y.constant else x
+    with np.errstate(all="ignore"):
+        made = op.arithmetic.affine(constant.array().astype(np.float64), constant is y)
+    return 1.0 if made is None else usual(np.asarray(made[0], np.float64))
 
 
 def constants(node: Node) -> Iterator[tuple[str, int, int]]:

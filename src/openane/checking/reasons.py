@@ -53,6 +53,11 @@ def constant_beyond(name: str, count: int, size: int) -> str:
         "infinite"
 
 
+def merged(into: str) -> str:
+    """That an operation is computed by another's task."""
+    return f" (it was merged into {into}, whose sums they are)"
+
+
 def small_constant(name: str, size: float) -> str:
     """A constant of which fp16 holds few digits."""
     return (f"the numbers of its {name!r} are near {size:.2g}, where fp16 has steps of {SMALLEST:.2g}: they keep few "

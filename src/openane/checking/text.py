@@ -8,8 +8,9 @@ from math import isfinite
 from textwrap import wrap
 from typing import Any
 
+from openane.checking.causes import NumericFault
 from openane.checking.check import CLOSE, Checked, CheckedOutput, CheckedTensor
-from openane.checking.faults import NOTABLE, NumericFault
+from openane.checking.faults import NOTABLE
 from openane.checking.names import short
 from openane.wording import line_text, plural
 

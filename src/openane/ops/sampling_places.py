@@ -24,18 +24,18 @@ DEEPEST = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SamplingPlaces:
     """scale * x + offset, arrays of the shape of x, which `make` builds."""
 
     make: Callable[[Rewriter], Value]
     scale: np.ndarray
     offset: np.ndarray
 
-    def times(self, number: np.ndarray | float) -> Places:
+    def times(self, number: np.ndarray | float) -> SamplingPlaces:
         """The places multiplied."""
         return replace(self, scale=self.scale * number, offset=self.offset * number)
 
-    def plus(self, number: np.ndarray) -> Places:
+    def plus(self, number: np.ndarray) -> SamplingPlaces:
         """The places moved."""
         return replace(self, offset=self.offset + number)
 
@@ -61,34 +61,34 @@ def _any(operands: dict[str, Operand]) -> dict[str, Any]:
     return dict(operands)
 
 
-def _read(value: Value, producers: Mapping[int, Node], deep: int) -> Places:
+def _read(value: Value, producers: Mapping[int, Node], deep: int) -> SamplingPlaces:
     """What a value is, and what constants did to it."""
     if value.constant:
         nothing = np.zeros(value.shape, np.float16)
-        return Places(lambda rewriter: rewriter.constant(nothing), np.ones(value.shape), _numbers(value))
+        return SamplingPlaces(lambda rewriter: rewriter.constant(nothing), np.ones(value.shape), _numbers(value))
     node = producers.get(id(value))
     found = None if node is None or not deep or value.dtype != "fp16" else _through(node, value, producers, deep - 1)
-    return found or Places(lambda rewriter: value, np.ones(value.shape), np.zeros(value.shape))
+    return found or SamplingPlaces(lambda rewriter: value, np.ones(value.shape), np.zeros(value.shape))
 
 
-def _through(node: Node, value: Value, producers: Mapping[int, Node], deep: int) -> Places | None:
+def _through(node: Node, value: Value, producers: Mapping[int, Node], deep: int) -> SamplingPlaces | None:
     if node.op in ("add", "sub", "mul", "real_div"):
         return _arithmetic(node, value, producers, deep)
     if node.op in MOVES and all(each is node["x"] or each.constant for each in node.values()):
         inner, others = _read(node["x"], producers, deep), {**node.operands}
         others.pop("x")
-        return Places(lambda rewriter: rewriter.single(node.op, x=inner.make(rewriter), **_any(others)),
-                      _moved(node, inner.scale), _moved(node, inner.offset))
+        return SamplingPlaces(lambda rewriter: rewriter.single(node.op, x=inner.make(rewriter), **_any(others)),
+                              _moved(node, inner.scale), _moved(node, inner.offset))
     if node.op == "concat" and not arguments(node).flag("interleave"):
         values, axis = arguments(node).tensors("values"), arguments(node).axis("axis", value.type.rank)
         parts = [_read(each, producers, deep) for each in values]
-        return Places(lambda rewriter: rewriter.single("concat", values=tuple(part.make(rewriter) for part in parts),
-                                                       axis=axis),
-                      *(np.concatenate([getattr(part, name) for part in parts], axis) for name in ("scale", "offset")))
+        return SamplingPlaces(
+            lambda rewriter: rewriter.single("concat", values=tuple(part.make(rewriter) for part in parts), axis=axis),
+            *(np.concatenate([getattr(part, name) for part in parts], axis) for name in ("scale", "offset")))
     return None
 
 
-def _arithmetic(node: Node, value: Value, producers: Mapping[int, Node], deep: int) -> Places | None:
+def _arithmetic(node: Node, value: Value, producers: Mapping[int, Node], deep: int) -> SamplingPlaces | None:
     x, y = node["x"], node["y"]
     constant, other = (y, x) if y.constant else (x, y)
     if not constant.constant or other.shape != value.shape or (node.op == "real_div" and constant is x):

@@ -7,7 +7,8 @@ import pytest
 from support.planted import FAULTS, STRUCTURES, Site, inserted, weighted
 
 import openane as ane
-from openane.checking import Cause
+from openane.checking import Cause, NumericFault
+from openane.checking.causes import ranked
 
 LOUD = {Cause.SUM, Cause.STORED}
 QUIET = {Cause.PRODUCTS, Cause.SMALL, Cause.OFFSET, Cause.CANCELLATION}
@@ -53,3 +54,52 @@ def test_an_operation_that_loses_digits_is_named_before_one_that_loses_more_for_
     assert named(found) == "shrinking"
     assert found.faults[1].operation.split("'")[1] == "behind"
     assert found.faults[0].severity < found.faults[1].severity
+
+
+def scaled(s: Site, x: ane.graph.Value, factor: float, name: str) -> ane.graph.Value:
+    """Numbers times a constant."""
+    return s.b.single("mul", x=x, y=np.float16(factor), name=name)
+
+
+def test_what_is_merged_into_a_sum_and_makes_it_infinite_is_named() -> None:
+    s = Site(5)
+    x = s.b.single("linear", x=s.b.input("x", "fp16", (6, 32)), weight=s.draw(16, 32), name="sum")
+    y = s.b.single("softmax", x=scaled(s, scaled(s, x, 33.3, "larger"), 700.0, "huge"), axis=-1, name="softmax")
+    found = ane.check(s.done(y), precision="as-is")
+    assert named(found) == "huge"
+    assert found.cause is not None
+    assert "(it was merged into linear 'sum', whose sums they are)" in found.cause.sentence
+
+
+def test_small_numbers_that_no_output_shows_are_named_where_nothing_cancels() -> None:
+    s = Site(6)
+    image = s.b.input("x", "fp16", (1, 8, 6, 6))
+    x = s.conv(image, 8, "before")
+    bent = s.b.single("leaky_relu", x=scaled(s, x, 2.0 ** -24, "shrunk"), alpha=0.5, name="bent")
+    y = s.one("add", scaled(s, bent, 2.0 ** 15, "back"), "output", y=x)
+    found = ane.check(s.done(y), precision="as-is")
+    assert found.right
+    assert named(found) == "shrunk"
+    same = s.one("sub", x, "nothing", y=x)
+    found = ane.check(s.done(s.one("add", s.one("leaky_relu", same, "bent_nothing", alpha=0.5), "sum_of", y=x)),
+                      precision="as-is")
+    assert found.cause is None
+
+
+def fault(name: str, cause: Cause, severity: float, place: int) -> NumericFault:
+    """One of the faults of a model, whose results are numbered."""
+    return NumericFault(name, name, cause, "", "", severity, place)
+
+
+def test_of_several_faults_the_gravest_comes_first_and_before_it_what_leads_to_it() -> None:
+    aside, before, gravest = (fault("aside", Cause.PRODUCTS, 0.06, 1), fault("before", Cause.SMALL, 0.05, 2),
+                              fault("gravest", Cause.TABLE, 0.12, 3))
+    for led, wanted in ((True, [before, gravest, aside]), (False, [gravest, aside, before])):
+        assert ranked([aside, before, gravest], lambda first, second, led=led: led and first is before) == wanted
+
+
+def test_a_part_of_small_numbers_comes_behind_what_made_their_error() -> None:
+    slight, origin, part = (fault("slight", Cause.SMALL, 0.02, 1), fault("origin", Cause.SMALL, 0.2, 2),
+                            fault("part", Cause.PART, 1.0, 3))
+    assert ranked([slight, origin, part], lambda first, second: first.place < second.place) == [origin, slight, part]
+    assert ranked([slight, part], lambda first, second: first.place < second.place) == [part, slight]
