@@ -6,14 +6,11 @@ commands and calls that need the extra; small models and files of others are wri
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -23,8 +20,6 @@ import numpy as np
 ROOT = Path(__file__).parent.parent
 DIGITS = ROOT / "examples/digits/digits.onnx"
 TOLERANCE = 0.02
-ANSWER = 60.0
-"""Seconds a server may take to answer."""
 
 
 def main() -> None:
@@ -195,31 +190,14 @@ def gguf() -> None:
 
 
 def serve() -> None:
-    """A server answers a completion."""
-    from networks.language import RandomWeights
-    from support.checkpoints import llama2c_checkpoint, llama2c_tokenizer
+    """A server answers a completion; with a model of the tests, as those of files need the extra `llm` too."""
+    from support.http_service import served
+    from support.text_model import ByteModel
 
-    from openane.models import Config
-
-    pieces = llama2c_tokenizer(Path("tokenizer.bin"))
-    config = Config("llama", len(pieces), 64, 1, 4, 4, 16, 96, 128, 1e-5, tied=True)
-    llama2c_checkpoint(Path("tiny.bin"), config, RandomWeights(config), 0)
-    with subprocess.Popen([program("ane"), "serve", "tiny.bin", "--port", "0"], stderr=subprocess.PIPE,
-                          text=True) as server:
-        assert server.stderr is not None
-        try:
-            port = next(int(found[1]) for line in server.stderr if (found := re.search(r"http://.*:(\d+)/v1", line)))
-            answer = asked(port, {"model": "tiny", "prompt": "abc", "max_tokens": 4})
-            assert answer["usage"]["prompt_tokens"] > 0, answer
-        finally:
-            server.terminate()
-
-
-def asked(port: int, document: Mapping[str, object]) -> Any:
-    """The JSON that a server answers to a completion."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER)) as connection:
-        connection.request("POST", "/v1/completions", json.dumps(document), {"Content-Type": "application/json"})
-        return json.loads(connection.getresponse().read())
+    with served(ByteModel()) as server:
+        status, answer = server.complete("ab", max_tokens=4)
+        assert status == 200, answer
+        assert answer["choices"][0]["text"]
 
 
 def train() -> None:

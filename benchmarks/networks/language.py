@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from onnx import ModelProto, TensorProto, helper
 
-from networks.graph import OnnxGraph
 from openane.models import Config, Rope
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+    from networks.graph import OnnxGraph
 
 STORIES15M = Config("llama", 32000, 288, 6, 6, 6, 48, 768, 256, tied=True, stops=(1, 2), start=1)
 """llama2.c's models of the TinyStories texts."""
@@ -82,6 +86,10 @@ def decode_step(config: Config, weights: Mapping[str, np.ndarray], held: int) ->
     Inputs: `embedding` [1, 1, width], `cosines` and `sines` [1, 1, 1, head size], `keys.N` and `values.N` [1, kv heads,
     held, head size]. Outputs: the scores [1, 1, vocabulary] and every layer's new key and value.
     """
+    from onnx import TensorProto, helper  # what only draws weights does without
+
+    from networks.graph import OnnxGraph
+
     graph = OnnxGraph("decode", 0, weights)
     x = graph.input("embedding", 1, 1, config.width)
     turns = [graph.input(name, 1, 1, 1, config.head_size) for name in ("cosines", "sines")]
