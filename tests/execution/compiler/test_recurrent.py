@@ -137,8 +137,8 @@ def onnx_cell():
 
 
 def test_too_many_steps_are_refused():
-    with pytest.raises(UnsupportedError, match="at most 256 steps"):
-        compile(graph_of("rnn", 257, 1, 2, 2))
+    with pytest.raises(UnsupportedError, match="at most 1024 steps"):
+        compile(graph_of("rnn", 1025, 1, 2, 2))
 
 
 @pytest.mark.parametrize(("op", "change", "sentence"), [
