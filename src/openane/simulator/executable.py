@@ -49,7 +49,8 @@ class LoadedProgram:
         self.operations = tuple(map(variation.operation, operations))
         self.memory = memory
         self._arithmetic = Mode.FAST if variation.float32 else arithmetic
-        self._form = SumForm.choose(arithmetic, map(multiplications, self.operations))
+        products = [*map(multiplications, self.operations)]
+        self._form, self._products = SumForm.choose(arithmetic, products), sum(products)
         self._workspace = Workspace(weights)
         self._owns_constants = False
         self._spent = 0.0
@@ -162,7 +163,7 @@ class LoadedProgram:
         name or size does not fit.
         """
         self.memory.fill(buffers or {})
-        if self._workspace.kernels is None and (self._spent >= kernels.PATIENCE or kernels.at_hand()):
+        if self._workspace.kernels is None and kernels.worth(self._spent, self._products):
             self._workspace.kernels = kernels.kernels()
         self._workspace.held = None
         start = time.perf_counter()

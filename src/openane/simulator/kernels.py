@@ -1,7 +1,8 @@
 """When compiled loops are taken, and how arrays are described to them.
 
-Where their machine code was kept by an earlier process, loops are used at once. Compiling them takes some twenty
-seconds, so that otherwise a program is run by numpy until its runs have taken a while. Both give the same bits.
+Where their machine code was kept by an earlier process, loops are used from the first run of a program that is not
+small. Compiling them takes some twenty seconds, so that otherwise a program is run by numpy until its runs have taken a
+while. Both give the same bits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from openane.simulator.compiled import loops, machine, packed, planar, reducing,
 
 PATIENCE = 0.5
 """Seconds of runs after which loops that were not kept are compiled."""
+SOON = 0.05
+MANY = 1 << 29
+"""Seconds of runs after which loops that were kept are brought, and products of a program that is worth it at once:
+bringing them takes as long as they save there."""
 NEUTRAL = -0.0
 """What changes no number that it is added to, not even the sign of a zero."""
 
@@ -67,6 +72,13 @@ def _kept() -> Kernels | None:
     except ImportError:
         return None
     return None if found is None else Kernels(*found)
+
+
+def worth(spent: float, products: int) -> bool:
+    """Whether loops are to be used by a program with so many products, whose runs have taken so many seconds."""
+    if spent >= PATIENCE or kernels.cache_info().currsize:
+        return True
+    return (spent >= SOON or products >= MANY) and at_hand()
 
 
 @dataclass(frozen=True, slots=True)

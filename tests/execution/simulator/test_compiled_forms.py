@@ -121,7 +121,7 @@ def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arit
     library("numba")
     words = drawn(len(name), special)
     plain, looped = (loaded(OPERATIONS[name], arithmetic, words) for _ in range(2))
-    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+    with mock.patch.object(kernels, "worth", return_value=False):
         wanted = plain.run()
     with mock.patch.object(kernels, "PATIENCE", 0.0):
         found = looped.run()
@@ -146,7 +146,7 @@ def test_a_column_times_constant_weights_adds_terms_in_their_order(channels: int
     words = rng.standard_normal(1 << 16).astype(np.float16).view(np.uint16)
     for program in programs:
         program.buffers["x"].view(np.uint16)[:] = words
-    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+    with mock.patch.object(kernels, "worth", return_value=False):
         programs[0].run()
     with mock.patch.object(kernels, "PATIENCE", 0.0):
         programs[1].run()
@@ -168,7 +168,7 @@ def test_functions_of_few_elements_are_tabulated_in_time() -> None:
     for operation in (Elementwise(first=X, result=RESULT, scale=0.3),
                       PassThrough(source=X, result=RESULT, post=Post(bias=0.7))):
         plain, looped = (loaded(operation, "fast", drawn(2, special=True)) for _ in range(2))
-        with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+        with mock.patch.object(kernels, "worth", return_value=False):
             wanted = plain.run()
         with mock.patch.object(kernels, "PATIENCE", 0.0):
             found = [looped.run() for _ in range(WORDS // CALL + 2)]
@@ -199,7 +199,7 @@ def chain(special: bool) -> tuple[LoadedProgram, LoadedProgram]:
 def test_elements_that_stay_decoded_are_those_in_memory(special: bool) -> None:
     library("numba")
     plain, looped = chain(special)
-    with mock.patch.object(kernels, "PATIENCE", np.inf), mock.patch.object(kernels, "at_hand", return_value=False):
+    with mock.patch.object(kernels, "worth", return_value=False):
         wanted = [plain.run() for _ in range(2)]
     with mock.patch.object(kernels, "PATIENCE", 0.0):
         found = [looped.run() for _ in range(2)]
@@ -211,16 +211,24 @@ def test_elements_that_stay_decoded_are_those_in_memory(special: bool) -> None:
     assert [each.source is not None for each in bound] == [False, True, True, False, True, False, False, False]
 
 
-def test_loops_are_brought_when_runs_have_taken_long_enough() -> None:
-    library("numba")
+def test_loops_are_brought_when_they_are_worth_it() -> None:
     program = loaded(OPERATIONS["add and relu"], "fast", drawn(1, special=False))
-    with mock.patch.object(kernels, "at_hand", return_value=False), \
-            mock.patch.object(kernels, "kernels", return_value=None) as brought:
-        program.run()
-        assert not brought.called
-        with mock.patch.object(kernels, "PATIENCE", 0.0):
+    brought = mock.Mock(return_value=None)
+    brought.cache_info.return_value.currsize = 0
+    with mock.patch.object(kernels, "kernels", brought):
+        with mock.patch.object(kernels, "at_hand", return_value=False):
             program.run()
+            assert not brought.called
+            assert not kernels.worth(kernels.SOON, kernels.MANY)
+            with mock.patch.object(kernels, "PATIENCE", 0.0):
+                program.run()
         assert brought.called
+        with mock.patch.object(kernels, "at_hand", return_value=True):
+            assert not kernels.worth(0.0, kernels.MANY - 1)
+            assert kernels.worth(0.0, kernels.MANY)
+            assert kernels.worth(kernels.SOON, 0)
+        brought.cache_info.return_value.currsize = 1
+        assert kernels.worth(0.0, 0)
 
 
 def test_arrays_without_a_form_for_loops_are_refused() -> None:
