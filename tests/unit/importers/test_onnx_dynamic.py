@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from openane.errors import UnsupportedError
+from openane.errors import AneError, UnsupportedError
 from openane.importers.onnx import load_onnx
 from openane.importers.onnx.dynamic import relative_numbers
 from openane.ops.evaluate import evaluate
@@ -195,3 +195,11 @@ def test_integers_of_16_bits_must_be_dequantised_again(model) -> None:
     nodes[2] = helper.make_node("Cast", ["r"], ["y"], to=1)
     with pytest.raises(UnsupportedError, match="must be dequantised again"):
         load_onnx(model(nodes, {"x": (2, 3)}, constants))
+
+
+def test_a_quantisation_that_makes_nothing_is_refused_with_a_message(model) -> None:
+    proto = model([helper.make_node("QuantizeLinear", ["x", "s"], ["y"], output_dtype=5)], {"x": (2, 3)},
+                  {"s": np.array(0.001, np.float32)})
+    del proto.graph.node[0].output[:]
+    with pytest.raises(AneError):
+        load_onnx(proto)

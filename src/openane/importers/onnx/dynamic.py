@@ -59,7 +59,7 @@ def _relative(graph: Proto) -> RelativeNumbers:
 def _fine(graph: Proto, uses: dict[str, list[Proto]], outputs: set[str]) -> frozenset[str]:
     """Numbers quantised to 16 bits that are only dequantised again, as they are made and laid out anew."""
     return frozenset[str]().union(*(_dequantised_alone(node.output[0], uses, outputs) for node in graph.node
-                                    if _is_fine(node, graph)))
+                                    if node.output and _is_fine(node, graph)))
 
 
 def _is_fine(node: Proto, graph: Proto) -> bool:
