@@ -19,6 +19,8 @@ __all__ = ["dataclass"]
 Fields = tuple[dataclasses.Field[Any], ...]
 Written = Callable[[], tuple[str, dict[str, object]]]
 """The text of a function, and the names that it uses."""
+MADE = ...
+"""Stands for a default that is made anew for every record."""
 
 
 def _dataclass(kind: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True,
@@ -46,7 +48,30 @@ def _made(kind: Any, frozen: bool, slots: bool, eq: bool, printed: bool, kw_only
     for name, member in members.items():
         if own.get(name) is None:
             setattr(made, name, member)
+    if own.get("__init__") is None:
+        made.__signature__ = _Signature(made)
     return made
+
+
+class _Signature:
+    """What `inspect.signature`, and so an editor, says of a class: made when somebody asks."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def __get__(self, record: object, kind: Any) -> Any:
+        if record is not None or kind is not self._kind:
+            raise AttributeError("__signature__")
+        from inspect import Parameter, Signature
+
+        found = []
+        for field in sorted(dataclasses.fields(kind), key=lambda field: field.kw_only is True):
+            made, default = field.default_factory is not dataclasses.MISSING, field.default
+            shown = MADE if made else Parameter.empty if default is dataclasses.MISSING else default
+            if field.init:
+                found.append(Parameter(field.name, Parameter.KEYWORD_ONLY if field.kw_only else
+                                       Parameter.POSITIONAL_OR_KEYWORD, default=shown, annotation=field.type))
+        return Signature(found, return_annotation=None)
 
 
 def _comparing(kind: Any, fields: Fields, own: dict[str, object], frozen: bool) -> dict[str, object]:

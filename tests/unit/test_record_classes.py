@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 from collections.abc import Callable
 from functools import cache
@@ -158,3 +159,23 @@ def test_errors_of_the_first_record_are_those_of_others() -> None:
     for _ in range(2):
         with pytest.raises(AneError, match="refused"):
             Refusing(1)
+
+
+@pytest.mark.parametrize("words", [(), ("frozen", "slots"), ("kw_only",)])
+def test_signatures_are_the_librarys(words: tuple[str, ...]) -> None:
+    for wanted, found in zip(classes(dataclasses.dataclass, words), classes(quick, words), strict=True):
+        pairs = zip(inspect.signature(wanted).parameters.values(), inspect.signature(found).parameters.values(),
+                    strict=True)
+        for one, other in pairs:
+            assert (one.name, one.kind, one.annotation) == (other.name, other.kind, other.annotation)
+            assert repr(one.default) == repr(other.default) or (repr(one.default), other.default) == ("<factory>", ...)
+    assert "first" in str(inspect.signature(Kept))
+
+
+def test_a_class_derived_plainly_has_the_signature_of_its_own_init() -> None:
+    class Other(Kept):
+        def __init__(self, third: int) -> None:
+            super().__init__(third)
+
+    assert list(inspect.signature(Other).parameters) == ["third"]
+    assert not hasattr(Kept(1), "__signature__")
