@@ -60,8 +60,8 @@ Leads = Callable[[NumericFault, NumericFault], bool]
 
 def ranked(faults: Sequence[NumericFault], leads: Leads) -> list[NumericFault]:
     """Faults, which are in the order that they are computed, the first cause first: what adds most, and before it what
-    `leads` to that and adds a notable share of it. What takes a part out of a tensor shows the error of others; what
-    inherits more than it adds comes last."""
+    `leads` to that and is grave by itself or adds a notable share of it. What takes a part out of a tensor shows the
+    error of others; what inherits more than it adds comes last."""
     own = [each for each in faults if not _is_secondary(each)]
     most = max((each for each in own if not _shows(each, own, leads)), key=lambda each: each.severity, default=None)
     first = [] if most is None else [each for each in _notable(own, most) if each is most or leads(each, most)]
@@ -69,8 +69,9 @@ def ranked(faults: Sequence[NumericFault], leads: Leads) -> list[NumericFault]:
 
 
 def _notable(own: Sequence[NumericFault], most: NumericFault) -> list[NumericFault]:
-    """What adds a notable share of what `most` adds, and what made the numbers of these so large or small."""
-    least = SHARE * most.severity
+    """What is grave by itself or adds a notable share of what `most` adds, and what made the numbers of these so large
+    or small."""
+    least = min(GRAVE, SHARE * most.severity)
     origins = {each.grown for each in own if each.severity >= least}
     return [each for each in own if each.severity >= least or each.operation in origins]
 

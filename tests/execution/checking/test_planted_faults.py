@@ -94,6 +94,8 @@ def fault(name: str, cause: Cause, severity: float, place: int) -> NumericFault:
 def test_of_several_faults_the_gravest_comes_first_and_before_it_what_leads_to_it() -> None:
     aside, before, gravest = (fault("aside", Cause.PRODUCTS, 0.06, 1), fault("before", Cause.SMALL, 0.05, 2),
                               fault("gravest", Cause.TABLE, 0.12, 3))
+    later = fault("later", Cause.TABLE, 1.0, 4)
+    assert ranked([aside, before, later], lambda first, second: first is before) == [before, later, aside]
     for led, wanted in ((True, [before, gravest, aside]), (False, [gravest, aside, before])):
         assert ranked([aside, before, gravest], lambda first, second, led=led: led and first is before) == wanted
 
