@@ -57,14 +57,8 @@ def adds(node: Node) -> bool:
 
 def gain(node: Node) -> float:
     """The usual size of what an operation multiplies its one variable tensor by; 1 where it does not."""
-    op, x, y = all_ops().get(node.op), node.get("x"), node.get("y")
-    if op is None or op.arithmetic is None or op.arithmetic.affine is None or x is None or y is None \
-            or x.constant == y.constant:
-        return 1.0
-    constant = y if y.constant else x
-    with np.errstate(all="ignore"):
-        made = op.arithmetic.affine(constant.array().astype(np.float64), constant is y)
-    return 1.0 if made is None else usual(np.asarray(made[0], np.float64))
+    made = _line(node)
+    return 1.0 if made is None else usual(made[0])
 
 
 def constants(node: Node) -> Iterator[tuple[str, int, int]]:
@@ -83,12 +77,21 @@ def offset(node: Node, result: np.ndarray) -> np.ndarray | None:
         return None
     if bias is not None and isinstance(bias.data, np.ndarray):
         return _along(bias.array().astype(np.float64), op.product.axis if op.product else -1, result)
-    x, y = node.get("x"), node.get("y")
-    if op.arithmetic is None or op.arithmetic.affine is None or x is None or y is None or x.constant == y.constant:
+    variable = next((value for value in node.values() if not value.constant), None)
+    made = None if variable is None or term(node, variable) is None else _line(node)
+    return None if made is None else made[1]
+
+
+def _line(node: Node) -> tuple[np.ndarray, np.ndarray] | None:
+    """What an operation of a tensor and a constant multiplies by, and what it adds; None where it is not such."""
+    op, x, y = all_ops().get(node.op), node.get("x"), node.get("y")
+    if op is None or op.arithmetic is None or op.arithmetic.affine is None or x is None or y is None \
+            or x.constant == y.constant:
         return None
-    variable, constant = (x, y) if y.constant else (y, x)
-    made = op.arithmetic.affine(constant.array().astype(np.float64), constant is y) if term(node, variable) else None
-    return None if made is None else np.asarray(made[1], np.float64)
+    constant = y if y.constant else x
+    with np.errstate(all="ignore"):
+        made = op.arithmetic.affine(constant.array().astype(np.float64), constant is y)
+    return None if made is None else (np.asarray(made[0], np.float64), np.asarray(made[1], np.float64))
 
 
 def _along(bias: np.ndarray, axis: int, result: np.ndarray) -> np.ndarray | None:

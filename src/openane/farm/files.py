@@ -58,6 +58,7 @@ def _named(folder: Path, place: str, text: bytes) -> Iterator[tuple[str, Path]]:
             elif each.is_dir() and not each.is_symlink():
                 yield from _named(each, f"{name}/", text)
 
+
 def _is_other_folder(path: Path) -> bool:
     return path.is_dir() and folder_kind(path) not in READERS
 

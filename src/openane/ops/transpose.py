@@ -46,8 +46,12 @@ def _lower(node: Node, lowering: Lowering) -> None:
 
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """The inverse permutation."""
-    perm = permutation(node.operands)
-    return {"x": backward.single("transpose", x=only(upstream), perm=[perm.index(axis) for axis in range(len(perm))])}
+    return {"x": backward.single("transpose", x=only(upstream), perm=inverted(permutation(node.operands)))}
+
+
+def inverted(perm: tuple[int, ...]) -> tuple[int, ...]:
+    """The permutation that puts back what `perm` permutes."""
+    return tuple(perm.index(axis) for axis in range(len(perm)))
 
 
 def in_order(node: Node) -> bool:

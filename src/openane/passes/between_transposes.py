@@ -14,7 +14,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.rewriter import Rewriter
 from openane.ops.spec import Movement
-from openane.ops.transpose import permutation
+from openane.ops.transpose import inverted, permutation
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.merge_movement import merge_movement
 from openane.passes.remove_identities import remove_identities
@@ -76,7 +76,7 @@ def _left_again(node: Node, region: Mapping[int, Permutation], turned: Mapping[i
                 users: Mapping[int, list[Node]], outputs: set[int]) -> bool:
     """Whether all that read a result are in the region or transpose it back."""
     perm, readers = region[id(node)], users.get(id(node.output), [])
-    back = tuple(perm.index(axis) for axis in range(len(perm)))
+    back = inverted(perm)
     return bool(readers) and id(node.output) not in outputs and all(
         id(user) in region or (_transposes(user) and turned[id(user.output)] == back) for user in readers)
 
@@ -96,7 +96,7 @@ def _give_up(node: Node, region: dict[int, Permutation], users: Mapping[int, lis
 def _turned(node: Node, perm: Permutation, names: set[str]) -> tuple[Node, ...]:
     """The node in the layout before, between transpositions that meet those around it."""
     rewriter = Rewriter(node, names)
-    back = [perm.index(axis) for axis in range(len(perm))]
+    back = inverted(perm)
 
     def before(value: Value) -> Value:
         if value.type.elements == 1:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops import get_op
+from openane.ops import arguments, get_op
 from openane.ops.exponents import Relation, factors
 from openane.ops.weights import numbers
 from openane.passes.exponent_groups import Said, variables
@@ -59,7 +59,7 @@ class JoinedErrors:
 
     def _part(self, node: Node, value: Value, axis: int) -> np.ndarray | None:
         """Of what is joined along the axis the part that the value is."""
-        parts = _values(node)
+        parts = arguments(node).tensors("values")
         along, interleave = node.get("axis"), node.get("interleave")
         if along is None or int(along.array()) % value.type.rank != axis or sum(each is value for each in parts) != 1 \
                 or (interleave is not None and interleave.array().any()):
@@ -88,8 +88,3 @@ class JoinedErrors:
 def _keeps(node: Node, value: Value, axis: int) -> bool:
     made = node.output.type
     return made.rank == value.type.rank and made.shape[axis] == value.shape[axis]
-
-
-def _values(node: Node) -> list[Value]:
-    given = node.operands["values"]
-    return [each for each in (given if isinstance(given, tuple) else (given,)) if isinstance(each, Value)]

@@ -138,7 +138,7 @@ def test_code_says_what_it_would_need_of_others() -> None:
     from openane.simulator.compiled import building
 
     with pytest.raises(building.NotAlone, match="numba_frexp"):
-        building.built([TaskLoop(_exponent_loop, ("float64[::1]",))], machine.HEADER)
+        building.built([TaskLoop(_exponent_loop, ("float64[::1]",))])
 
 
 def test_another_process_takes_the_simulators_loops_without_numba() -> None:

@@ -171,11 +171,16 @@ def test_of_two_branches_a_computed_condition_chooses(x, model, compare):
             tolerance=0.01)
 
 
-def test_branches_of_two_shapes_need_a_known_condition(model):
+def _relu_or(operator):
+    """Nodes that choose, by what x is, between a Relu and another operator."""
     result = helper.make_empty_tensor_value_info("r")
-    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Flatten")]
-    nodes = [helper.make_node("Greater", ["x", "k"], ["c"]),
-             helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
+    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", operator)]
+    return [helper.make_node("Greater", ["x", "k"], ["c"]),
+            helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
+
+
+def test_branches_of_two_shapes_need_a_known_condition(model):
+    nodes = _relu_or("Flatten")
     with pytest.raises(UnsupportedError, match=r"\[\[1, 1, 1\]\] and the other \[\[1, 1\]\], must"):
         load_onnx(model(nodes, {"x": (1, 1, 1)}, {"k": np.float32(1)}, 13))
     with pytest.raises(UnsupportedError, match="the condition must be a constant"):
@@ -183,10 +188,7 @@ def test_branches_of_two_shapes_need_a_known_condition(model):
 
 
 def test_a_branch_that_cannot_be_computed_is_named(model):
-    result = helper.make_empty_tensor_value_info("r")
-    inner = [helper.make_graph([helper.make_node(op, ["x"], ["r"])], "b", [], [result]) for op in ("Relu", "Unknown")]
-    nodes = [helper.make_node("Greater", ["x", "k"], ["c"]),
-             helper.make_node("If", ["c"], ["y"], then_branch=inner[0], else_branch=inner[1])]
+    nodes = _relu_or("Unknown")
     with pytest.raises(UnsupportedError, match=r"one of its branches cannot be computed .*Unknown"):
         load_onnx(model(nodes, {"x": (1,)}, {"k": np.float32(1)}, 13))
 

@@ -191,9 +191,8 @@ class _Import:
                         operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in inputs], inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
-                        partial(self.body, origins), self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding,
-                        self._set_by(inputs))
+                        partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
+                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding)
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)
@@ -211,10 +210,10 @@ class _Import:
         """Those of the inputs of the model that are so."""
         return frozenset(name for name in names if are(self.known[name]))
 
-    def _set_by(self, names: Sequence[str]) -> frozenset[str]:
-        """Those of the tensors that come of nothing but settings."""
-        return frozenset(name for name in names if self.origins.get(name)
-                         and self._inputs_that(is_setting, self.origins[name]) == self.origins[name])
+    def _is_set(self, name: str) -> bool:
+        """Whether a tensor comes of nothing but settings."""
+        origins = self.origins.get(name, frozenset())
+        return bool(origins) and self._inputs_that(is_setting, origins) == origins
 
     def _operator(self, node: Proto, label: str) -> str:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""

@@ -68,6 +68,9 @@ class OnnxStep(AnyStep):
     constants: OnnxConstants
     body: Callable[[Any, Mapping[str, Operand]], tuple[Operand, ...]]
     """Imports a nested graph with these inputs, by name: its outputs."""
+    is_set: Callable[[str], bool]
+    """Whether a tensor comes of nothing but single integers and truth values among the model's inputs: a sample rate,
+    whether there is a cache."""
     lookups: bool
     """Whether positions of elements may be computed: the host then picks and places them."""
     exact: bool
@@ -76,9 +79,6 @@ class OnnxStep(AnyStep):
     """Whether what it quantises, or dequantises, may stay as it is: see importers.onnx.dynamic."""
     folding: Budget = field(default_factory=Budget)
     """That of the whole model."""
-    settings: frozenset[str] = frozenset()
-    """Those of its inputs that come of nothing but single integers and truth values among the model's inputs: a sample
-    rate, whether there is a cache."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs

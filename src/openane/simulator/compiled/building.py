@@ -14,7 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.described import DESCRIBED, ByProcessor, ByType, Part, Primitive, TaskLoop
+from openane.simulator.compiled.described import (
+    DESCRIBED,
+    ENTRY,
+    NEEDED,
+    ByProcessor,
+    ByType,
+    Part,
+    Primitive,
+    TaskLoop,
+)
 
 try:
     from llvmlite import ir
@@ -29,7 +38,7 @@ try:
 
     from openane.simulator.compiled.primitives import BYTES, PRIMITIVES
 except ImportError as error:
-    raise ImportError(f"compiled loops need numba: pip install 'openane[fast]' ({error})") from error
+    raise ImportError(f"{NEEDED} ({error})") from error
 if getattr(config, "DISABLE_JIT", False):
     raise ImportError("numba is told not to compile (NUMBA_DISABLE_JIT), so that it would only be slow")
 
@@ -38,8 +47,9 @@ _utils: Any = cgutils
 CONTRACTED = frozenset({"contract"})
 OWN = frozenset({"malloc", "free", "sqrt"})
 """What code may call: the C library is in every process, with its mathematics."""
-ENTRY = "entry_{}"
 WORD, SINGLE, DOUBLE, PLACE = ir.IntType(32), ir.FloatType(), ir.DoubleType(), ir.IntType(64)
+HEADER = object.__basicsize__
+"""Bytes an object of Python begins with."""
 DATA, DIMENSIONS, EXTENTS, STRIDES, KIND, FLAGS, NUMBER = 0, 8, 16, 24, 40, 48, 12
 """Bytes behind the header of an array object at which it says where its data is, how many dimensions it has, their
 extents and strides, its kind and its flags, and behind that of a kind its number: numpy's binary interface."""
@@ -51,10 +61,10 @@ class NotAlone(RuntimeError):
     """The code of loops needs what is not there without numba."""
 
 
-def built(loops: Sequence[TaskLoop], header: int) -> bytes:
-    """The object with the code of some loops; `header`: the bytes an object of Python begins with. NotAlone."""
+def built(loops: Sequence[TaskLoop]) -> bytes:
+    """The object with the code of some loops. NotAlone."""
     with global_compiler_lock:
-        library = _library(loops, header)
+        library = _library(loops)
     needed = {function.name for function in library._final_module.functions if function.is_declaration
               and not function.name.startswith("llvm.")}
     if not needed <= OWN:
@@ -63,14 +73,14 @@ def built(loops: Sequence[TaskLoop], header: int) -> bytes:
     return code
 
 
-def _library(loops: Sequence[TaskLoop], header: int) -> Any:
+def _library(loops: Sequence[TaskLoop]) -> Any:
     """The loops and their entries as numba holds them."""
     making, library = _Making(), cpu_target.target_context.codegen().create_library("loops")
     library.enable_object_caching()
     module = library.create_ir_module("entries")
     for number, loop in enumerate(loops):
         result = making.compiled(loop)
-        _Entry(loop, result, header).write(module, ENTRY.format(number))
+        _Entry(loop, result).write(module, ENTRY.format(number))
         library.add_linking_library(result.library)
     library.add_ir_module(module)
     library.finalize()
@@ -178,8 +188,8 @@ class _Entry:
     """Writes the function that C calls for a loop: `int entry(void *gives, arguments ...)`. It returns 0, or the number
     of the first argument that is no array of its kind, counted from 1, or less than 0 where the loop failed."""
 
-    def __init__(self, loop: TaskLoop, result: Any, header: int) -> None:
-        self._loop, self._result, self._header = loop, result, header
+    def __init__(self, loop: TaskLoop, result: Any) -> None:
+        self._loop, self._result = loop, result
         self._context = result.target_context
 
     def write(self, module: Any, name: str) -> None:
@@ -213,7 +223,7 @@ class _Entry:
 
     def _field(self, builder: Any, thing: Any, offset: int, kind: Any) -> Any:
         """A field behind the header of an object."""
-        place = builder.gep(thing, [ir.Constant(PLACE, self._header + offset)])
+        place = builder.gep(thing, [ir.Constant(PLACE, HEADER + offset)])
         return builder.load(builder.bitcast(place, kind.as_pointer()))
 
     def _array(self, builder: Any, thing: Any, kind: Any, number: int) -> Any:

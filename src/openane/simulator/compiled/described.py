@@ -11,6 +11,10 @@ from typing import Any
 
 from openane.record_classes import dataclass
 
+ENTRY = "entry_{}"
+"""What the function of a loop is called in the machine code of several, by its number."""
+NEEDED = "compiled loops need numba: pip install 'openane[fast]'"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:

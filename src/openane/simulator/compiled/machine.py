@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from openane.cache import Cache, default_folder, source_digest
-from openane.simulator.compiled.described import TaskLoop
+from openane.simulator.compiled.described import ENTRY, NEEDED, TaskLoop
 
 SYSTEMS = ("linux", "darwin")
 HEADER = object.__basicsize__
@@ -43,7 +43,7 @@ def functions(loops: Sequence[TaskLoop], name: str) -> list[Function]:
     if not _is_tried():
         return building.dispatched(loops)
     try:
-        code = building.built(loops, HEADER)
+        code = building.built(loops)
     except building.NotAlone:
         return building.dispatched(loops)
     key = _key(loops)
@@ -77,7 +77,7 @@ def _key(loops: Sequence[TaskLoop]) -> str:
     """A digest of all that the code depends on. ImportError without numba."""
     spec = find_spec("numba")
     if spec is None or spec.origin is None:
-        raise ImportError("compiled loops need numba: pip install 'openane[fast]'")
+        raise ImportError(NEEDED)
     from llvmlite import __version__ as version
     from llvmlite import binding
 
@@ -101,7 +101,7 @@ def _loaded(loops: Sequence[TaskLoop], code: bytes) -> list[Function]:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return [_function(loop, engine, engine.get_function_address(f"entry_{number}"))
+    return [_function(loop, engine, engine.get_function_address(ENTRY.format(number)))
             for number, loop in enumerate(loops)]
 
 

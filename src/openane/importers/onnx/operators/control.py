@@ -33,7 +33,7 @@ def _graph(step: OnnxStep, name: str, inputs: int | None = None) -> Proto:
 
 def _if(step: OnnxStep) -> Result:
     condition = step.operand(0)
-    if isinstance(condition, Value) and condition.type.elements == 1 and step.input_names[0] not in step.settings:
+    if isinstance(condition, Value) and condition.type.elements == 1 and not step.is_set(step.input_names[0]):
         return _both(step, condition)
     taken = bool(step.array(0, CONDITION).reshape(()))
     return step.body(_graph(step, "then_branch" if taken else "else_branch"), {})
