@@ -16,10 +16,9 @@ from typing import IO
 import numpy as np
 from numpy.lib import format as npy
 
+from openane.archives import check_member
 from openane.errors import FormatError
 
-RATIOS = {zipfile.ZIP_STORED: 1, zipfile.ZIP_DEFLATED: 1032}
-"""The most bytes one byte of a member can stand for (RFC 1951: a match of 258 bytes in two bits), by its method."""
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 FAULTS = (ValueError, TypeError, EOFError, LookupError, OverflowError, RuntimeError, SyntaxError, TokenError,
           MemoryError, struct.error, zipfile.BadZipFile, zlib.error)
@@ -68,11 +67,7 @@ def _member(archive: zipfile.ZipFile, known: Sequence[str], name: str, path: Pat
     if name not in known:
         raise FormatError(f"{path} has no array {name!r}; it has {', '.join(known)}")
     about = archive.infolist()[known.index(name)]
-    if about.compress_type not in RATIOS:
-        raise ValueError(f"{name!r} is compressed by method {about.compress_type}; numpy stores or deflates")
-    there = min(about.compress_size, path.stat().st_size)  # the archive's directory may state any size
-    if about.file_size > there * RATIOS[about.compress_type]:
-        raise ValueError(f"{name!r} claims {about.file_size} bytes in {there} compressed ones")
+    check_member(about, path.stat().st_size)
     with archive.open(about) as file:
         _check_header(file, about.file_size, name)
     with archive.open(about) as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import random
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -271,6 +272,24 @@ def test_a_blob_whose_name_is_no_text_where_it_lies(recorded, tmp_path: Path) ->
     path.write_bytes(data)
     with pytest.raises(ane.FormatError, match="cannot be read"):
         Trace(path).blob(entry.filename.removeprefix("blobs/"))
+
+
+@pytest.mark.parametrize("name", ["blobs/", LINES])
+def test_members_that_claim_more_than_the_file_take_no_memory(recorded, tmp_path: Path, name: str) -> None:
+    """The list at the end of the archive says of a member that it is compressed in 1.5 GiB."""
+    data, path = bytearray(recorded[0].read_bytes()), tmp_path / "large.trace"
+    with zipfile.ZipFile(recorded[0]) as archive:
+        entry = next(each for each in archive.infolist() if each.filename.startswith(name))
+    place = data.rindex(b"PK\x01\x02", 0, data.rindex(entry.filename.encode()))
+    data[place + 20:place + 24] = (3 << 29).to_bytes(4, "little")
+    path.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ane.FormatError, match="claims 1610612736 compressed bytes"):
+            Trace(path).blob(entry.filename.removeprefix("blobs/"))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_file_that_is_no_trace_is_closed(tmp_path: Path) -> None:

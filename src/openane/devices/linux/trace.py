@@ -18,6 +18,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from openane.archives import check_member
 from openane.devices.linux.interface import BO_INIT, NAMES, STRUCTURES, SUBMIT, BufferInit
 from openane.errors import DeviceError, FormatError
 from openane.record_classes import dataclass
@@ -157,9 +158,7 @@ class Trace:
         path = self.path
         try:
             self._zip = stack.enter_context(zipfile.ZipFile(path))
-            if self._zip.getinfo(LINES).file_size > LARGEST_TEXT:
-                raise FormatError(f"{path}: the trace's text is larger than {LARGEST_TEXT} bytes")
-            lines = [json.loads(line) for line in self._zip.read(LINES).decode().splitlines()]
+            lines = [json.loads(line) for line in self._member(LINES, LARGEST_TEXT).decode().splitlines()]
         except OSError as error:
             raise FormatError(f"{path} cannot be read: {error.strerror or error}") from None
         except (zipfile.BadZipFile, KeyError, ValueError, zlib.error, NotImplementedError, RecursionError,
@@ -172,6 +171,16 @@ class Trace:
         self.header: dict[str, Any] = lines[0]
         self.events = tuple(_event(line, number, path) for number, line in enumerate(lines[1:], 2))
 
+    def _member(self, name: str, largest: int) -> bytes:
+        """The bytes of a member. FormatError where they are more than `largest`, ValueError where the archive claims
+        more than there are; and what zipfile raises."""
+        about = self._zip.getinfo(name)
+        if about.file_size > largest:
+            raise FormatError(f"{self.path}: {name} is too large", expected=f"at most {largest} bytes",
+                              found=about.file_size)
+        check_member(about, self.path.stat().st_size)
+        return self._zip.read(about)
+
     @property
     def submissions(self) -> int:
         """How many runs it holds."""
@@ -180,13 +189,9 @@ class Trace:
     def blob(self, name: str) -> bytes:
         """The bytes of a blob. FormatError when they are not there or not those that were written."""
         try:
-            size = self._zip.getinfo(f"blobs/{name}").file_size
-            if size > LARGEST_BLOB:
-                raise FormatError(f"{self.path}: blob {name} has {size} bytes", expected=f"at most {LARGEST_BLOB}",
-                                  found=size)
-            data = self._zip.read(f"blobs/{name}")
-        except (KeyError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError,
-                EOFError, UnicodeDecodeError) as error:  # names where blobs lie, which are decoded again
+            data = self._member(f"blobs/{name}", LARGEST_BLOB)
+        except (KeyError, ValueError, OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError,
+                EOFError) as error:  # ValueError: also names where blobs lie, which are decoded again
             raise FormatError(f"{self.path}: blob {name} cannot be read: {error}") from None
         if hashlib.sha256(data).hexdigest() != name:
             raise FormatError(f"{self.path}: blob {name} does not hold what its name says")
