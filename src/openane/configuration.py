@@ -24,7 +24,7 @@ WORDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "a t
 def read_file(path: Path) -> dict[str, Any]:
     """The tables of a configuration file. FormatError when it is no TOML, with the place of the mistake."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise FormatError(f"{path} is not text in UTF-8: {error}") from None
     except tomllib.TOMLDecodeError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import io
 import os
 import sys
 import warnings
@@ -57,6 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     wording = warnings.formatwarning
     warnings.formatwarning = _warning  # of those that are shown; what collects or raises them is left alone
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what a terminal has no characters for is spelled out
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(arguments)
     except SystemExit as stop:  # argparse has already said why
@@ -66,8 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail again
         return PIPE_CLOSED
-    except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (OSError, UnicodeEncodeError) as error:
+        return _fail(_reason(error))
     except MemoryError:
         return _fail("there is not enough memory for this")
     except KeyboardInterrupt:
@@ -90,6 +93,7 @@ def _dispatch(arguments: list[str]) -> int:
     for text in import_module("openane.cli.shadow").shadows():
         print(f"ane: warning: {text}", file=sys.stderr)
     options = import_module("openane.cli.parsers").verb_parser(verb).parse_args(arguments[1:])
+    import_module("openane.cli.outputs").require_apart(options)
     status: int = import_module(f"openane.cli.{verb}").run(options)
     if sys.stdout is not None:  # it was closed before the start
         sys.stdout.flush()
@@ -112,6 +116,13 @@ def _warning(message: Warning | str, category: type[Warning], filename: str, lin
     from openane.wording import message_text
 
     return f"ane: warning: {message_text(str(message))}\n"
+
+
+def _reason(error: OSError | UnicodeEncodeError) -> str:
+    """Why something could not be read or written; a name of bytes that are no text among it, as Python keeps it."""
+    if isinstance(error, UnicodeEncodeError):
+        return f"{error.object!r} is not text in {error.encoding.upper()}, which it has to be here"
+    return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
 
 
 def _fail(message: str) -> int:

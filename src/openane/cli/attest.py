@@ -17,6 +17,7 @@ from openane.experiments.attest.route import Place, TrialRunner, find_place
 from openane.experiments.attest.session import Plan, attest, head_of, plan
 from openane.experiments.attest.worker import PATIENCE, TrialWorker
 from openane.experiments.evidence_file import write_evidence
+from openane.formats.files import write_atomically
 from openane.wording import plural
 
 PAUSE = 1.0
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     say(f"This, and {plural(len(lines) - 1, 'line')} of digests, seconds and outputs, {len(data)} bytes.")
     if not options.yes and not _agreed(f"Write {options.output.name}?"):
         return 1
-    options.output.write_bytes(data)
+    write_atomically(options.output, data)
     if stopped:
         say("The engine hung. Restart the machine; the same command then goes on behind the trial that hung it.")
         return 1

@@ -22,6 +22,7 @@ from openane.cli.output import as_json, say, say_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.files import write_atomically
 from openane.record_classes import dataclass
 from openane.timing import SubmissionRoute
 
@@ -87,7 +88,7 @@ def _show(document: Mapping[str, Any], found: Sequence[Measured], compared: bool
 
 def _save(path: Path | None, document: Mapping[str, Any]) -> None:
     if path is not None:
-        path.write_text(as_json(document) + "\n")
+        write_atomically(path, f"{as_json(document)}\n".encode())
 
 
 def _row(each: Measured, before: Mapping[str, float]) -> dict[str, Any]:
@@ -108,7 +109,7 @@ class _Baseline:
 def _baseline(path: Path) -> _Baseline:
     """FormatError when the file is no baseline."""
     try:
-        document = json.loads(path.read_text())
+        document = json.loads(path.read_text("utf-8"))
         return _Baseline(str(document["device"]),
                          {row["probe"]: float(row["device"]) for row in document["probes"] if row["device"]})
     except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:

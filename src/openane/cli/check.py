@@ -27,6 +27,7 @@ from openane.cli.model_options import (
 from openane.cli.output import say, say_json
 from openane.cli.shapes import require_one_shape
 from openane.errors import UnsupportedError
+from openane.formats.files import write_atomically
 
 if TYPE_CHECKING:
     from openane.compiler import Model
@@ -55,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
     found = check(subject, given_samples(graph, options) or None, chosen_target(options), options.allow_host,
                   options.precision)
     if options.page is not None:
-        options.page.write_text(check_page(found), encoding="utf-8")
+        write_atomically(options.page, check_page(found).encode())
     say_json(document(found)) if options.json else say("\n".join(lines(found, options.all)))
     return 0 if found.right else 1
 

@@ -40,6 +40,7 @@ from openane.cli.shape_costs import cost_lines, costs
 from openane.cli.shapes import several_shapes, shaped_model
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
+from openane.formats.files import write_atomically
 
 if TYPE_CHECKING:
     from openane.compiler import Model
@@ -163,7 +164,8 @@ def _one(graph: Graph, options: argparse.Namespace) -> tuple[Model, bool]:
     if options.dump is None:
         return compile(graph, **how.arguments), how.from_cache
     options.dump.mkdir(parents=True, exist_ok=True)
-    model = compile(graph, **how.arguments, watch=lambda name, text: _write(options.dump / name, text))
+    model = compile(graph, **how.arguments,
+                    watch=lambda name, text: write_atomically(options.dump / name, text.encode()))
     dump(model, options.dump)
     return model, False
 
@@ -192,14 +194,10 @@ def dump(model: Model, folder: Path) -> None:
     _, weights = print_mil(model.graph)
     if weights:
         (folder / "weights").mkdir(exist_ok=True)
-        (folder / "weights" / "weight.bin").write_bytes(weights)
+        write_atomically(folder / "weights" / "weight.bin", weights)
     for number, program in enumerate(model.programs):
         name = f"40-program{number}.ane.s"
         save_listing(disassemble_bytes(write_hwx(program), name), folder / name)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text)
 
 
 def document(model: Model, output: Path) -> dict[str, Any]:

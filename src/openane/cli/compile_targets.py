@@ -19,6 +19,7 @@ from openane.cli.progress import progress
 from openane.cli.summary import look_lines
 from openane.compiler import Where
 from openane.errors import AneError, UnsupportedError
+from openane.formats.files import write_atomically
 from openane.record_classes import dataclass
 from openane.report import profile
 from openane.report.document import MICRO
@@ -89,7 +90,7 @@ def run_several(options: Namespace, output: Path, compile_one: Compile) -> int:
     if options.page is not None:
         from openane.report import html
 
-        options.page.write_text(html.targets_page(options.model.name, results), encoding="utf-8")
+        write_atomically(options.page, html.targets_page(options.model.name, results).encode())
     if options.json:
         say_json({"model": str(options.model), "file": str(output) if models else None,
                        "compiled": list(models), **targets_document(results)})

@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Prints the file that was installed or, where the package runs from its source, makes it."""
     installed = Path(sys.prefix, INSTALLED[options.shell])
-    say_whole(installed.read_text() if installed.is_file() else completion(options.shell))
+    say_whole(installed.read_text("utf-8") if installed.is_file() else completion(options.shell))
     return 0
 
 

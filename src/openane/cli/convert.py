@@ -66,10 +66,6 @@ def _write(graph: Graph, output: Path, wide: bool) -> None:
     elif output.suffix == ".plist":
         write_netplist(graph, output)
     else:
-        from openane.graph.mil import print_mil
+        from openane.graph.mil.files import write_mil
 
-        beside = f"{output.stem}.weights.bin"
-        text, weights = print_mil(graph, path=f"@model_path/{beside}")
-        output.write_text(text)
-        if weights:
-            (output.parent / beside).write_bytes(weights)
+        write_mil(graph, output)

@@ -18,6 +18,7 @@ from openane.devices.macos.symbols import RuntimeSymbols, SystemSymbols
 from openane.doctor import Check, Status, examine
 from openane.doctor.survey import differences, survey
 from openane.errors import DeviceUnavailable
+from openane.formats.files import write_atomically
 from openane.wording import plural
 
 MARKS = {Status.OK: "ok", Status.MISSING: "MISSING", Status.NOTE: "note", Status.UNKNOWN: "unknown"}
@@ -53,7 +54,7 @@ def _survey(path: Path, runtime: str) -> int:
         document = survey(symbols)
     finally:
         symbols.close()
-    path.write_text(as_json(document) + "\n")
+    write_atomically(path, f"{as_json(document)}\n".encode())
     found = differences(document)
     say("\n".join(found or ["every interface is as it is known"]))
     methods = document["methods"].values()

@@ -19,6 +19,7 @@ from openane.experiments.judge.odds import NAMED, Verdict, verdicts
 from openane.experiments.judge.page import knowledge, page
 from openane.experiments.judge.tables import Contradiction, contradictions, prepared
 from openane.experiments.judge.timing import fitted
+from openane.formats.files import write_atomically
 from openane.wording import plural
 
 
@@ -35,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Reads, judges, prints. Exit status 1 where files contradict each other."""
     if options.page is not None:
-        options.page.write_text(page())
+        write_atomically(options.page, page().encode())
         say(f"{options.page}: what is known, by chip and field")
     if options.markdown:
         say("\n".join(knowledge()))

@@ -64,8 +64,10 @@ def programs(path: Path) -> list[Program]:
     """The engine programs in a compiled file or bundle. UnsupportedError for anything else, models among it."""
     kind = container(path)
     if kind is None:
+        text = path.is_file() and bytes(map_file(path)[:8]) == b"openane "
         raise UnsupportedError(str(path), "this is no compiled program (.hwx, .anec or a bundle)",
-                               remedy=f"a model is compiled first: ane compile {path} -o {path.stem}.hwx")
+                               remedy=f"it is a program as text: ane asm {path} -o {path.name.split('.')[0]}.hwx"
+                               if text else f"a model is compiled first: ane compile {path} -o {path.stem}.hwx")
     if kind != "bundle":
         return [load_program(path)]
     return [_read(data, file) for file, data in bundled_programs(path)]

@@ -21,6 +21,7 @@ from openane.cli.subject import open_subject, subject_options
 from openane.cli.summary import cache_lines, look_lines, report_lines, report_option
 from openane.compiler import Model, ProgramStep, Where
 from openane.errors import UnsupportedError
+from openane.formats.files import write_atomically
 from openane.program import Program
 from openane.report import Profile, ProfileSubject, as_csv, as_trace, document, html, profile, summary, table
 from openane.timing import ClockState, SubmissionRoute
@@ -80,13 +81,13 @@ def _files(found: Profile, opened: Opened, other: Mapping[str, Any] | None,
     """Writes what was asked for; what each file is."""
     written = dict[Path, str]()
     if options.trace is not None:
-        options.trace.write_bytes(as_trace(found))
+        write_atomically(options.trace, as_trace(found))
         written[options.trace] = "the trace, for ui.perfetto.dev"
     if options.csv is not None:
-        options.csv.write_text(as_csv(found))
+        write_atomically(options.csv, as_csv(found).encode())
         written[options.csv] = "the table, every task"
     if options.html is not None:
-        options.html.write_text(_report(found, opened, other, options), encoding="utf-8")
+        write_atomically(options.html, _report(found, opened, other, options).encode())
         written[options.html] = "the report, for a browser"
     return written
 

@@ -9,6 +9,7 @@ or NaN and its reference is not, and where its relative L2 error exceeds a thres
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import prod
@@ -27,6 +28,7 @@ from openane.cli.summary import PortText, cache_lines, port_lines, report_option
 from openane.devices import Device, open_device
 from openane.devices.options import parts
 from openane.errors import DeviceError
+from openane.formats.files import write_atomically
 from openane.graph import mil_type
 from openane.program import Program
 from openane.record_classes import dataclass
@@ -173,7 +175,9 @@ def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, A
     file = None
     if folder is not None:
         file = folder / f"{quote(name, safe=' @+,=')}.npy"
-        np.save(file, array)
+        written = io.BytesIO()
+        np.save(written, array)
+        write_atomically(file, written.getvalue())
     finite = array[np.isfinite(array)]
     document: Document = {"shape": list(array.shape), "dtype": str(array.dtype), "file": str(file) if file else None,
                           "min": float(finite.min()) if finite.size else None,

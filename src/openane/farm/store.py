@@ -50,8 +50,8 @@ class Results:
     def add(self, job: FarmJob, results: Iterable[Result]) -> None:
         """Keeps what became of a job; it is on the disk when this returns. OSError where it cannot be."""
         options = json.dumps(job.options.document(), sort_keys=True)
-        rows = [(job.key, each.action, job.model, options, each.found_text, each.error_type, each.error, each.seconds)
-                for each in results]
+        rows = [(job.key, each.action, _text(job.model), options, each.found_text, each.error_type, _text(each.error),
+                 each.seconds) for each in results]
         try:
             with self._file:
                 self._file.executemany("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
@@ -64,3 +64,8 @@ class Results:
                                   (job.key,))
         return {action: Result(action, json.loads(found), error_type, error, seconds)
                 for action, found, error_type, error, seconds in rows}
+
+
+def _text(text: str) -> str:
+    """The text as SQLite can hold it: bytes of names of files that are no UTF-8 are spelled out."""
+    return text.encode(errors="surrogateescape").decode(errors="backslashreplace")

@@ -70,16 +70,26 @@ def save_program(program: Program, path: str | os.PathLike[str], *, layout: str 
 
 
 def write_atomically(target: Path, data: bytes) -> None:
-    """Replaces `target` by `data`, through a temporary file beside it."""
+    """Replaces what `target` holds, or the file it is a link to, by `data`, through a temporary file beside it, which
+    keeps the mode of what was there. Pipes and devices are written to. An OSError names `target`."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        place = Path(os.path.realpath(target))
+        if place.exists() and not place.is_file():
+            place.write_bytes(data)  # into a pipe or device; of a folder the error says so
+        else:
+            _replace(place, data)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target)) from None
+
+
+def _replace(place: Path, data: bytes) -> None:
+    mode = place.stat().st_mode & 0o777 if place.exists() else 0o666 & ~umask()
+    handle, temporary = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, 0o666 & ~umask())
-        os.replace(temporary, target)
+        os.chmod(temporary, mode)
+        os.replace(temporary, place)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(temporary)

@@ -20,7 +20,8 @@ def write_folder(target: Path, files: Contents, *, durable: bool = False, replac
 
     `durable`: everything has reached the disk before the folder has its name, so that not even a crash of the machine
     leaves a torn one. `replace` puts it in the place of a folder that is there, for an instant none is; otherwise a
-    folder with something in it is a FileExistsError. OSError when the disk is full; all is as before then.
+    folder with something in it is a FileExistsError. OSError, which names `target`, when the disk is full; all is as
+    before then.
     """
     temporary = _temporary(target)
     try:
@@ -31,8 +32,10 @@ def write_folder(target: Path, files: Contents, *, durable: bool = False, replac
                            if temporary in (parent, *parent.parents)}:
                 _synchronise(folder)
         _exchange(temporary, target, replace)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, FileExistsError):
+            raise OSError(error.errno, error.strerror, str(target)) from None
         raise
     if durable:
         _synchronise(target.parent)

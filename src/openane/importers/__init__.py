@@ -35,6 +35,9 @@ READABLE = ("ONNX models (.onnx), Core ML models (.mlpackage, .mlmodel, .mlmodel
             "model.espresso.net), espresso networks (.espresso.net), net.plist files (.plist), programs of "
             "torch.export (.pt2), StableHLO modules of jax.export (.mlir, .stablehlo, .mlirbc) and MIL programs "
             "(.mil)")
+_OTHERS = {b"GGUF": "a language model in GGUF, which ane generate and ane serve run",
+           b"openane ": "a program as text, which ane asm assembles"}
+"""How files begin that are not models to compile, and what they are."""
 _SNIFF = 4096
 _DESCRIPTION = (b"\x0a", b"\x52", b"\x6a", b"\xa2")
 """First bytes of a Core ML model's description: inputs, outputs, states, functions."""
@@ -162,6 +165,8 @@ def _kind(file: Path) -> str:
     """A key of READERS, or a description of something else."""
     if file.is_dir():
         return folder_kind(file)
+    if file.is_fifo():
+        return "a pipe, which can be read once only: write it to a file first"
     with file.open("rb") as stream:
         head = stream.read(_SNIFF)
     if file.suffix in (".mlir", ".stablehlo", ".mlirbc") or head.lstrip().startswith(_STABLEHLO):
@@ -175,8 +180,21 @@ def _kind(file: Path) -> str:
     if head.startswith(b"PK"):
         return _archive(file)
     named = {".onnx": "onnx", ".mil": "mil", ".mlmodel": "coreml", ".plist": "netplist"}.get(file.suffix)
-    other = f"suffix {file.suffix!r}" if file.suffix else "no known beginning"
-    return named or _protobuf(head) or other
+    return named or _protobuf(head) or _other(file, head)
+
+
+def _other(file: Path, head: bytes) -> str:
+    """What a file is that no reader here is for, and what is."""
+    known = next((text for beginning, text in _OTHERS.items() if head.startswith(beginning)), None)
+    if known is not None:
+        return known
+    if file.suffix == ".safetensors" or head[8:9] == b"{":
+        return "weights alone, without their network: name the folder that has config.json beside them"
+    if not head:
+        return "an empty file"
+    if file.suffix == ".pt2":
+        return "a .pt2 file that is no zip archive"
+    return f"suffix {file.suffix!r}" if file.suffix else "no known beginning"
 
 
 def _protobuf(head: bytes) -> str | None:
@@ -222,7 +240,7 @@ def folder_kind(folder: Path) -> str:
     if folder.suffix in (".mlpackage", ".mlmodelc"):
         return f"a {folder.suffix} folder without " + (
             "a Manifest.json" if folder.suffix == ".mlpackage" else f"a model.mil or {FOLDER_NETWORK}")
-    return "a folder"
+    return "a folder without a model: no Manifest.json, model.mil or config.json in it"
 
 
 _HOMES = {"load_coreml": "openane.importers.coreml", "load_espresso": "openane.importers.espresso",

@@ -72,7 +72,7 @@ def _read_weights(folder: Path, path: str) -> bytes:
 
 def _read_text(path: Path) -> str:
     try:
-        return read_file(path, "program").decode()
+        return read_file(path, "program").decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError("MIL text is not UTF-8", offset=error.start, expected="UTF-8", found=error.reason) from None
 

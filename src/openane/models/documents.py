@@ -35,6 +35,6 @@ def optional(folder: Path, name: str) -> Any:
     if file.stat().st_size > LONGEST:
         raise FormatError(name, expected=f"at most {LONGEST} bytes", found=file.stat().st_size)
     try:
-        return json.loads(file.read_text())
+        return json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError):
         raise FormatError(name, expected="JSON", found="something else") from None

@@ -140,7 +140,7 @@ def _document(folder: Path) -> Mapping[str, Any]:
     if file.stat().st_size > LONGEST_CONFIG:
         raise FormatError(file.name, expected=f"at most {LONGEST_CONFIG} bytes", found=file.stat().st_size)
     try:
-        document = json.loads(file.read_text())
+        document = json.loads(file.read_text("utf-8"))
     except (ValueError, RecursionError):
         raise FormatError(file.name, expected="JSON", found="something else") from None
     if not isinstance(document, dict):

@@ -271,7 +271,7 @@ def stops_of(folder: Path) -> tuple[int, ...]:
     if not file.is_file():
         return ()
     try:
-        found = json.loads(file.read_text()).get("eos_token_id")
+        found = json.loads(file.read_text("utf-8")).get("eos_token_id")
     except (ValueError, AttributeError, RecursionError):
         raise FormatError(file.name, expected="an object", found="something else") from None
     numbers = found if isinstance(found, list) else [] if found is None else [found]

@@ -91,7 +91,7 @@ def checkpoint(folder: Path) -> Tensors:
             raise FormatError(f"{folder} holds no weights", expected=f"{SINGLE} or {INDEX}", found="neither")
         return Tensors([folder / SINGLE])
     try:
-        names = set(json.loads(index.read_text())["weight_map"].values())
+        names = set(json.loads(index.read_text("utf-8"))["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError):
         raise FormatError(f"{INDEX}", expected="a weight_map of names to files", found="something else") from None
     if not names or any(not isinstance(name, str) or Path(name).name != name for name in names):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from openane.errors import FormatError, UnsupportedError
-from openane.graph.mil import print_mil
+from openane.graph.mil.files import write_mil
 from openane.importers import write_mlpackage
 from openane.quantization.api import Quantized
 from openane.quantization.onnx_qdq import write_qdq
@@ -59,10 +59,7 @@ def is_onnx(path: Path) -> bool:
 
 
 def _write_mil(quantized: Quantized, file: Path) -> None:
-    text, weights = print_mil(quantized.graph, opset_of(quantized.graph), f"@model_path/{file.stem}.weights")
     try:
-        if weights:
-            file.with_suffix(".weights").write_bytes(weights)
-        file.write_text(text)
+        write_mil(quantized.graph, file, opset_of(quantized.graph), ".weights")
     except OSError as error:
         raise FormatError(f"{file} cannot be written: {error.strerror or error}") from None

@@ -14,6 +14,7 @@ import numpy as np
 
 from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.files import write_atomically
 from openane.importers.onnx.model import package, read_model
 from openane.quantization.api import LayerReport, Quantized
 from openane.quantization.forms import store
@@ -65,8 +66,10 @@ def _write(model: Proto, quantized: Quantized, path: Path) -> tuple[str, ...]:
     model.graph.node.extend([*made, *rest])
     _drop(model.graph, axes)
     try:
-        onnx.save(model, str(path), save_as_external_data=model.ByteSize() >= LARGEST_FILE,
-                  location=f"{path.name}.data")
+        if model.ByteSize() < LARGEST_FILE:
+            write_atomically(path, model.SerializeToString())
+        else:
+            onnx.save(model, str(path), save_as_external_data=True, location=f"{path.name}.data")
     except OSError as error:
         raise FormatError(f"{path} cannot be written: {error.strerror or error}") from None
     return left

@@ -15,6 +15,7 @@ import numpy as np
 
 from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, UnsupportedError
+from openane.formats.files import write_atomically
 from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.spec import OperationEvidence
@@ -37,7 +38,7 @@ def write_safetensors(quantized: Quantized, path: Path) -> None:
         raise UnsupportedError("writing safetensors", "needs the safetensors package", remedy=PIP) from None
     tensors, names = _tensors(quantized)
     try:
-        library.save_file(tensors, path, {"format": "int-quantized", "layers": ",".join(names)})
+        write_atomically(path, library.save(tensors, {"format": "int-quantized", "layers": ",".join(names)}))
     except OSError as error:
         raise FormatError(f"{path} cannot be written: {error.strerror or error}") from None
 

@@ -97,7 +97,7 @@ def read_keys(path: Path) -> tuple[str, ...]:
     """The keys of a file, one per line; empty lines and those that begin with # are none. FormatError where there is
     no key or one holds a space."""
     try:
-        return keys_of(path.read_text(), path.name)
+        return keys_of(path.read_text("utf-8"), path.name)
     except UnicodeDecodeError:
         raise FormatError(path.name, expected="keys as text, one per line", found="bytes that are no UTF-8") from None
 

@@ -70,7 +70,7 @@ def latest(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 def load(place: Path) -> Checkpoint:
     """One checkpoint. FormatError when a file of it is missing, damaged or of another form."""
     try:
-        state = json.loads((place / STATE).read_text())
+        state = json.loads((place / STATE).read_text("utf-8"))
         step, digests, training = state["step"], state["digests"], state["training"]
         files = {name: (place / name).read_bytes() for name in (WEIGHTS, OPTIMISER)}
         if digests[STATE] != _digest_of(state) or any(digests[name] != _digest(data) for name, data in files.items()):

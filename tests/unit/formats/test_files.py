@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from openane.errors import FormatError, ProgramError
 from openane.formats import detect, load_program, save_program, write_anec, write_hwx
+from openane.formats.files import write_atomically
 from openane.program import Program
 
 
@@ -59,3 +61,24 @@ def test_saving(small: Program, tmp_path: Path) -> None:
         save_program(small, tmp_path / "a.hwx", layout="unknown")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.hwx", "b.anec", "c.hwx"]
     assert load_program(tmp_path / "a.hwx") == small
+
+
+def test_writing_keeps_links_modes_pipes_and_folders(tmp_path: Path) -> None:
+    real, link, pipe = tmp_path / "real", tmp_path / "link", tmp_path / "pipe"
+    real.write_bytes(b"before")
+    real.chmod(0o640)
+    link.symlink_to("real")
+    write_atomically(link, b"after")
+    assert link.is_symlink()
+    assert (real.read_bytes(), real.stat().st_mode & 0o777) == (b"after", 0o640)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_atomically(pipe, b"through")
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+    assert pipe.is_fifo()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(IsADirectoryError) as caught:
+        write_atomically(tmp_path / "folder", b"data")
+    assert caught.value.filename == str(tmp_path / "folder")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["folder", "link", "pipe", "real"]

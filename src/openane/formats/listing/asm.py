@@ -36,7 +36,7 @@ def assemble_file(path: Path) -> bytes:
         raise FormatError(f"{path.name} is too long for a text", expected=f"at most {LARGEST_TEXT} bytes",
                           found=path.stat().st_size)
     try:
-        text = path.read_bytes().decode()
+        text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError("the text is not UTF-8", offset=error.start) from None
     return assemble(text, lambda name: (path.parent / name).read_bytes())

@@ -52,7 +52,9 @@ def parse(data: bytes) -> Mapping[str, Any]:
         document = json.loads(data) if data.lstrip()[:1] == b"{" else plistlib.loads(data)
     except (plistlib.InvalidFileException, ExpatError, ValueError, TypeError, LookupError, AttributeError,
             OverflowError, RecursionError, MemoryError) as error:
-        raise FormatError(f"not a property list: {type(error).__name__} {error!s:.120}") from None
+        said = "" if isinstance(error, plistlib.InvalidFileException) else f": {error!s:.120}"
+        raise FormatError(f"not a property list{said}", expected="XML, a binary property list or JSON",
+                          found=data[:16].hex(" ") or "nothing") from None
     if not is_table(document):
         raise FormatError("not a net.plist", expected="a dictionary at the top", found=type(document).__name__)
     return document

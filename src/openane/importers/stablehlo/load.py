@@ -67,7 +67,7 @@ def _text(source: str | Path | Any) -> str:
     if data.startswith(MAGIC):
         return text_of(data)
     try:
-        return data.decode()
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FormatError("StableHLO text is not UTF-8", offset=error.start, expected="UTF-8",
                           found=error.reason) from None
@@ -93,8 +93,8 @@ class _Walk:
         functions = self.module.functions
         main = functions.get("@main") or (next(iter(functions.values())) if len(functions) == 1 else None)
         if main is None:
-            raise GraphError("the module has no function @main; others are "
-                             f"{', '.join(list(functions)[:8]) or 'not there'}")
+            raise GraphError("the module has no function @main; it has "
+                             f"{', '.join(list(functions)[:8]) or 'no function at all'}")
         names = self._distinct([self.module.called(place) or name[1:]
                                 for place, (name, _) in zip(main.arguments, main.block.arguments, strict=True)], set())
         given = [self._input(name, kind) for name, (_, kind) in zip(names, main.block.arguments, strict=True)]
