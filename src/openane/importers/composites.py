@@ -101,3 +101,81 @@ def scaled(step: ImportStep, x: Value, gain: Any, offset: Any) -> Value:
 def log_base_two(step: ImportStep, x: Value) -> Value:
     """The logarithm to base 2."""
     return step.add("mul", x=step.add("log", "log", x=x), y=np.float16(1 / np.log(2)))
+
+
+def inverse_hyperbolic_sine(step: ImportStep, x: Value) -> Value:
+    """sign(x) * log(|x| + sqrt(x^2 + 1)): for magnitudes no difference cancels."""
+    size = step.add("abs", part="size", x=x)
+    return step.add("mul", x=_log_of_root(step, size, 1.0), y=step.add("sign", part="sign", x=x))
+
+
+def inverse_hyperbolic_cosine(step: ImportStep, x: Value) -> Value:
+    """log(x + sqrt(x^2 - 1))."""
+    return _log_of_root(step, x, -1.0)
+
+
+def _log_of_root(step: ImportStep, x: Value, offset: float) -> Value:
+    """log(x + sqrt(x^2 + offset)); above 200 the root is x, whose square would leave fp16."""
+    near = step.add("minimum", part="near", x=x, y=200.0)
+    root = step.add("sqrt", part="root", x=step.add("add", part="shifted", x=step.add("square", part="square", x=near),
+                                                    y=offset))
+    longest = step.add("maximum", part="longest", x=x, y=root)
+    return step.add("log", part="log", x=step.add("add", part="sum", x=x, y=longest if offset > 0 else root),
+                    epsilon=0.0)
+
+
+def arc_tangent_of(step: ImportStep, y: Value, x: Value) -> Value:
+    """atan2(y, x), of the smaller magnitude over the larger, so that no quotient overflows; 0 where both are 0."""
+    across, along = (step.add("abs", f"{name}_size", x=value) for name, value in (("y", y), ("x", x)))
+    longer = step.add("maximum", "longer", x=across, y=along)
+    divisor = step.add("select", "divisor", cond=step.add("equal", "none", x=longer, y=0.0), a=np.float16(1), b=longer)
+    ratio = step.add("real_div", "ratio", x=step.add("minimum", "shorter", x=across, y=along), y=divisor)
+    angle = step.add("atan", "angle", x=ratio)
+    steep = step.add("greater", "steep", x=across, y=along)
+    first = step.add("select", "first", cond=steep, a=step.add("sub", "turned", x=np.pi / 2, y=angle), b=angle)
+    behind = step.add("select", "behind", cond=step.add("less", "left", x=x, y=0.0),
+                      a=step.add("sub", "mirrored", x=np.pi, y=first), b=first)
+    return step.add("select", cond=step.add("less", "below", x=y, y=0.0),
+                    a=step.add("mul", "negative", x=behind, y=-1.0), b=behind)
+
+
+def part_of(step: ImportStep, x: Value, axis: int, begin: int, end: int, part: str = "range") -> Value:
+    """Elements begin..end of one axis."""
+    rank = range(x.type.rank)
+    return step.add("slice_by_index", part, x=x, begin=[begin if at == axis else 0 for at in rank],
+                    end=[end if at == axis else x.shape[at] for at in rank])
+
+
+def running(step: ImportStep, x: Value, axis: int, combine: Adding) -> Value:
+    """What all elements up to each along an axis are together, by a function of two tensors in which brackets do not
+    matter: of twice as many elements in each round, so that 1000 of them take ten rounds."""
+    extent, reach = x.shape[axis], 1
+    while reach < extent:
+        kept = part_of(step, x, axis, 0, reach, f"first{reach}")
+        later = part_of(step, x, axis, reach, extent, f"later{reach}")
+        earlier = part_of(step, x, axis, 0, extent - reach, f"earlier{reach}")
+        x = step.add("concat", f"up_to{reach}", values=(kept, combine(earlier, later, f"together{reach}")), axis=axis)
+        reach *= 2
+    return x
+
+
+def multiplied(step: ImportStep, x: Value, axes: Sequence[int]) -> Value:
+    """The product of all elements of some axes, which stay with one element: halves multiplied by each other until one
+    element is left. The engine has no reduction that multiplies."""
+    for axis in axes:
+        while (count := x.shape[axis]) > 1:
+            half = count // 2
+            first, second = (part_of(step, x, axis, begin, begin + half, f"half{axis}") for begin in (0, half))
+            product = step.add("mul", f"product{axis}", x=first, y=second)
+            rest = (part_of(step, x, axis, count - 1, count, f"odd{axis}"),) if count % 2 else ()
+            x = step.add("concat", f"joined{axis}", values=(product, *rest), axis=axis) if rest else product
+    return x
+
+
+def rounded_away(step: ImportStep, x: Value) -> Value:
+    """The nearest whole number, of two the one farther from 0."""
+    size = step.add("abs", "size", x=x)
+    whole = step.add("floor", "whole", x=size)
+    up = step.add("greater_equal", "up", x=step.add("sub", "rest", x=size, y=whole), y=0.5)
+    near = step.add("add", "near", x=whole, y=step.cast(up, "fp16", "one"))
+    return step.add("mul", x=near, y=step.add("sign", "sign", x=x))

@@ -184,7 +184,9 @@ def test_bytecode_is_the_text(tmp_path):
 
 
 @pytest.mark.parametrize(("function", "message"), [
-    (lambda x: lax.fori_loop(0, 3, lambda i, a: a * 2, x), "hint: unroll the loop"),
+    (lambda x: lax.while_loop(lambda a: a.sum() < 9, lambda a: a * 2, x), "hint: lax.scan or lax.fori_loop"),
+    (lambda x: x.at[jnp.argmax(x, 0)].max(1.0), "whole slices of axis 0 that are added"),
+    (lambda x: lax.reduce_window(x, 1.0, lax.mul, (2, 2), (1, 1), "VALID"), "products of all elements up to each"),
     (lambda x: x @ x, "JAX cannot export it"),
     (lambda x: jnp.linalg.qr(x)[1], "StableHLO"),
 ])

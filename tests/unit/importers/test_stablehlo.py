@@ -190,7 +190,6 @@ def test_axes_of_equal_extents_are_transposed_all_the_same():
 REFUSED = {
     "an operation, by name and line": ("%r = stablehlo.cholesky %x : tensor<3x5xf32>", UnsupportedError,
                                        r"StableHLO cholesky %r \(line 2.*not supported"),
-    "a loop": ("%r = stablehlo.while(%i = %x) : tensor<3x5xf32>\n cond {", UnsupportedError, "hint: unroll the loop"),
     "an open dimension": ("%r = stablehlo.negate %x : tensor<?x5xf32>", UnsupportedError, "fixed size"),
     "complex numbers": ("%r = stablehlo.negate %x : tensor<3x5xcomplex<f32>>", UnsupportedError, "type of tensor"),
     "another library": ('%r = stablehlo.custom_call @lapack(%x) : (tensor<3x5xf32>) -> tensor<3x5xf32>',

@@ -8,6 +8,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
@@ -162,7 +164,8 @@ class _Walk:
     def _step(self, statement: StableStatement, operands: Sequence[StableTensor], label: str,
               known: Mapping[str, StableTensor] | None = None) -> StableStep:
         return StableStep(label, statement.op.removeprefix("chlo."), self.shared.builder, statement, operands,
-                          self.shared, lambda block, given: self._tried(block, given, known or {}))
+                          self.shared, lambda block, given: self._tried(block, given, known or {}),
+                          lambda block, given: self.block(block, given, known))
 
     def _tried(self, block: StableBlock, given: Sequence[StableTensor],
                known: Mapping[str, StableTensor]) -> list[StableTensor]:
@@ -178,7 +181,7 @@ class _Walk:
         operands = [self._known(name, known, label) for name in statement.operands]
         step = self._step(statement, operands, label, known)
         with typed_errors(label, "its operands are not understood"):
-            found = self._computed(step)
+            found = self._found(step)
         if len(found) != len(statement.results) or len(found) != len(statement.types):
             raise GraphError(f"{label}: states {len(statement.types)} results for {len(statement.results)} names, "
                              f"and has {len(found)}")
@@ -194,6 +197,13 @@ class _Walk:
             if isinstance(tensor.held, Value):
                 self.shared.origins.setdefault(tensor.held.name, (statement.op, tuple(operands)))
         return made
+
+    def _found(self, step: StableStep) -> Sequence[Any]:
+        """The results of an operation. Nothing is computed for no elements."""
+        types = step.statement.types
+        if types and not self.trying and all(0 in kind.shape for kind in types):
+            return [np.zeros(kind.shape, kind.dtype) for kind in types]
+        return self._computed(step)
 
     def _computed(self, step: StableStep) -> Sequence[Any]:
         statement = step.statement

@@ -76,12 +76,14 @@ class Shared:
 
 @dataclass(slots=True)
 class StableStep(ImportStep):
-    """An operation: `tried` gives the results of a region for samples of its arguments."""
+    """An operation: `tried` gives the results of a region for samples of its arguments, `inside` those of a region
+    whose statements become part of the graph."""
 
     statement: StableStatement
     operands: Sequence[StableTensor]
     shared: Shared
     tried: Callable[[StableBlock, Sequence[StableTensor]], list[StableTensor]]
+    inside: Callable[[StableBlock, Sequence[StableTensor]], list[StableTensor]]
     stated: ClassVar[str] = "attribute"
 
     @property

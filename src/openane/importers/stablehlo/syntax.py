@@ -15,10 +15,6 @@ from openane.record_classes import dataclass
 
 _RETURNS = ("return", "func.return", "stablehlo.return", "mhlo.return")
 _CALLS = ("call", "func.call")
-_BOTH = "compute both ways, and choose with jnp.where"
-REMEDIES = {"while": "unroll the loop: write it as Python's own, or give lax.scan its argument unroll",
-            "case": _BOTH, "if": _BOTH}
-"""What helps where an operation is not supported."""
 MOST_RESULTS = 1 << 10
 """Of one operation."""
 _FILE = re.compile(r'"([^"]+)":([0-9]+)')
@@ -203,14 +199,34 @@ class _Parser:
         op = "call" if name in _CALLS else name if name in _RETURNS else name.removeprefix("stablehlo.")
         if not quoted and op not in self.known and op not in _RETURNS:
             raise unknown_operator(f"StableHLO {op[:80]} {' '.join(results[:1])} ({cursor.place(position)})", op[:80],
-                                   self.known, REMEDIES.get(op, "write it with others"))
+                                   self.known, "write it with others")
         statement = StableStatement(op, tuple(results), position)
+        if op == "while" and not quoted:
+            return self._loop(statement)
         self._contents(statement, None)
         if cursor.accept(":"):
             self._types(statement)
         if op == "reduce" and not quoted:
             self._written_in_pairs(statement)
         statement.place = self._place()
+        return statement
+
+    def _loop(self, statement: StableStatement) -> StableStatement:
+        """`while(%name = %operand, ...) : types cond {...} do {...}`: both regions have the names as arguments."""
+        cursor, names = self.cursor, list[str]()
+        cursor.expect("(")
+        for _ in cursor.separated(")"):
+            names.append(cursor.kind("value"))
+            cursor.expect("=")
+            statement.operands.append(cursor.kind("value"))
+        types: tuple[StableType, ...] = read_types(cursor) if cursor.accept(":") else ()
+        if len(types) != len(names):
+            cursor.fail("a loop states a type for each operand", expected=len(names), found=len(types))
+        for word in ("cond", "do"):
+            cursor.expect(word)
+            statement.regions.append(StableBlock(list(zip(names, types, strict=True))))
+            self._block(statement.regions[-1])
+        statement.types, statement.place = types, self._place()
         return statement
 
     def _names(self) -> list[str]:

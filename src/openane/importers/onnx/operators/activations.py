@@ -7,8 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Value
-from openane.importers.composites import GELU_MODES, hard_swish, mish, scaled_elu, swish
+from openane.importers.composites import (
+    GELU_MODES,
+    hard_swish,
+    inverse_hyperbolic_cosine,
+    inverse_hyperbolic_sine,
+    mish,
+    scaled_elu,
+    swish,
+)
 from openane.importers.onnx.operators.elementwise import unary
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 
@@ -74,30 +81,10 @@ def _parametric_relu(step: OnnxStep) -> Operand:
     return step.cast(result, x.dtype)
 
 
-def _inverse_hyperbolic_sine(step: OnnxStep) -> Operand:
-    """sign(x) * log(|x| + sqrt(x^2 + 1)): for magnitudes no difference cancels."""
-    x = step.value(0)
-    size = step.add("abs", part="size", x=x)
-    return step.add("mul", x=_log_of_root(step, size, 1.0), y=step.add("sign", part="sign", x=x))
-
-
-def _inverse_hyperbolic_cosine(step: OnnxStep) -> Operand:
-    return _log_of_root(step, step.value(0), -1.0)
-
-
-def _log_of_root(step: OnnxStep, x: Value, offset: float) -> Value:
-    """log(x + sqrt(x^2 + offset)); above 200 the root is x, whose square would leave fp16."""
-    near = step.add("minimum", part="near", x=x, y=200.0)
-    root = step.add("sqrt", part="root", x=step.add("add", part="shifted", x=step.add("square", part="square", x=near),
-                                                    y=offset))
-    longest = step.add("maximum", part="longest", x=x, y=root)
-    return step.add("log", part="log", x=step.add("add", part="sum", x=x, y=longest if offset > 0 else root),
-                    epsilon=0.0)
-
-
 OPERATORS: Mapping[str, Handler] = {
-    "Acos": unary("acos"), "Acosh": _inverse_hyperbolic_cosine, "Asin": unary("asin"),
-    "Asinh": _inverse_hyperbolic_sine, "Atan": unary("atan"), "Atanh": unary("atanh"), "Celu": _celu,
+    "Acos": unary("acos"), "Acosh": lambda step: inverse_hyperbolic_cosine(step, step.value(0)), "Asin": unary("asin"),
+    "Asinh": lambda step: inverse_hyperbolic_sine(step, step.value(0)), "Atan": unary("atan"), "Atanh": unary("atanh"),
+    "Celu": _celu,
     "Cos": unary("cos"), "Cosh": unary("cosh"), "Elu": _scaled("elu", alpha=("alpha", 1.0)), "Erf": unary("erf"),
     "Gelu": _gelu, "HardSigmoid": _scaled("sigmoid_hard", alpha=("alpha", 0.2), beta=("beta", 0.5)),
     "HardSwish": lambda step: hard_swish(step, step.value(0)),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Value
-from openane.importers.composites import clipped, power
+from openane.importers.composites import arc_tangent_of, clipped, power, rounded_away
 from openane.importers.stablehlo.step import Handler, Number, Result, StableStep, StableTensor
 
 _UNARY = {
@@ -37,8 +37,11 @@ FOLDS: Mapping[str, Callable[..., Any]] = {
     "exponential": np.exp, "exponential_minus_one": np.expm1, "floor": np.floor, "is_finite": np.isfinite,
     "log": np.log, "log_plus_one": np.log1p, "logistic": lambda x: 1 / (1 + np.exp(-x)), "maximum": np.maximum,
     "minimum": np.minimum, "multiply": np.multiply, "negate": np.negative, "not": np.invert, "or": np.bitwise_or,
-    "power": np.power, "remainder": np.fmod, "round_nearest_even": np.rint, "rsqrt": lambda x: 1 / np.sqrt(x),
-    "select": np.where, "shift_left": np.left_shift, "sign": np.sign, "sine": np.sin, "sqrt": np.sqrt,
+    "power": np.power, "remainder": np.fmod, "round_nearest_even": np.rint,
+    "round_nearest_afz": lambda x: np.copysign(np.floor(np.abs(x) + 0.5), x), "rsqrt": lambda x: 1 / np.sqrt(x),
+    "select": np.where, "shift_left": np.left_shift, "shift_right_arithmetic": np.right_shift,
+    "shift_right_logical": lambda x, y: np.right_shift(x.view(f"u{x.dtype.itemsize}"), y.view(f"u{y.dtype.itemsize}")),
+    "sign": np.sign, "sine": np.sin, "sqrt": np.sqrt,
     "subtract": np.subtract, "tan": np.tan, "tanh": np.tanh, "xor": np.bitwise_xor, "chlo.acos": np.arccos,
     "chlo.asin": np.arcsin, "chlo.atanh": np.arctanh, "chlo.cosh": np.cosh, "chlo.erf": _each(erf),
     "chlo.erfc": _each(erfc), "chlo.sinh": np.sinh, "chlo.square": np.square, "chlo.tan": np.tan,
@@ -82,9 +85,9 @@ def _binary(op: str, far: bool = False) -> Handler:
 
 def _divide(step: StableStep) -> Result:
     """A sum of as many elements as it is divided by is their mean, which fp16 holds where it does not hold the sum."""
-    if step.kind != "float":
-        raise step.refuse("an operand of integers", "computed", "division of real numbers")
     x, y = _pair(step)
+    if step.kind != "float":
+        return _whole_quotient(step, x, y)
     total, divisor = step.origin(step.operand(0), "sum"), step.operand(1).number
     if total is not None and divisor == total[1].number:
         mean = step.add("reduce_mean", "mean", x=total[0].held, axes=np.asarray(total[2].held), keep_dims=True)
@@ -94,6 +97,16 @@ def _divide(step: StableStep) -> Result:
     if windows is not None and divisor == windows[1].number:
         return windows[0].held
     return step.add("real_div", x=x, y=y)
+
+
+def _whole_quotient(step: StableStep, x: Number, y: Number) -> Value:
+    """Of integers, towards zero: the quotient of the magnitudes with the sign of both."""
+    sizes = [step.add("abs", "size", x=each) if isinstance(each, Value) else np.abs(np.asarray(each, np.int32))
+             for each in (x, y)]
+    signs = [step.add("sign", "sign", x=each) if isinstance(each, Value) else np.sign(np.asarray(each, np.int32))
+             for each in (x, y)]
+    quotient = step.add("floor_div", "quotient", x=sizes[0], y=sizes[1])
+    return step.add("mul", x=quotient, y=step.add("mul", "both", x=signs[0], y=signs[1]))
 
 
 def _power(step: StableStep) -> Result:
@@ -145,6 +158,8 @@ def _compare(step: StableStep) -> Result:
     if step.known:
         return _folded(step)
     x, y = _pair(step, far=True)
+    if step.operand(0).kind == "bool":
+        x, y = (step.cast(each, "fp16", "number") if isinstance(each, Value) else float(each) for each in (x, y))
     direction = _direction(step)
     result = step.add(_COMPARISONS[direction], x=x, y=y)
     unequal = direction == "NE" and step.operands[0].held is step.operands[1].held
@@ -166,7 +181,8 @@ def _select(step: StableStep) -> Result:
     if step.op == "select" and not isinstance(cond, Value):
         cond = step.as_value(StableTensor(np.asarray(condition.held), condition.type._replace(
             shape=np.asarray(condition.held).shape)))
-    a, b = (step.narrow(each, far=True) for each in (first, second))
+    a, b = (each.held if isinstance(each.held, Value) else step.converted(each.held, far=True)
+            for each in (first, second))
     return step.add("select", cond=cond, a=a, b=b)
 
 
@@ -201,6 +217,34 @@ def _remainder(step: StableStep) -> Result:
     return step.add("mul", x=left, y=step.add("sign", "sign", x=x))
 
 
+def _arc_tangent(step: StableStep) -> Result:
+    y, x = (step.as_value(step.as_stated(each)) for each in step.operands)
+    return arc_tangent_of(step, y, x)
+
+
+def _cube_root(step: StableStep) -> Result:
+    """The sign of x times the root of its magnitude."""
+    x = step.as_value(step.operand(0))
+    root = step.add("pow", "root", x=step.add("abs", "size", x=x), y=1 / 3)
+    return step.add("mul", x=root, y=step.add("sign", "sign", x=x))
+
+
+def _rounded_away(step: StableStep) -> Result:
+    return rounded_away(step, step.as_value(step.operand(0)))
+
+
+def _shift(step: StableStep) -> Result:
+    """Whole numbers without a sign shifted to the right. Signed ones would bring the sign along, or not."""
+    if step.type.dtype.kind != "u":
+        raise step.refuse("an operand of integers with a sign", "computed", "an operand without a sign (uint32)")
+    return _binary("shift_right")(step)
+
+
+def _bits(step: StableStep) -> Result:
+    """The bits of known numbers as numbers of another type of the same size."""
+    return np.ascontiguousarray(step.array(0, "what is read bit by bit")).view(step.type.dtype)
+
+
 def _same(step: StableStep) -> Result:
     return step.operands if len(step.statement.results) > 1 else step.operand(0)
 
@@ -212,12 +256,15 @@ def _known_first(op: str, handler: Handler) -> Handler:
 
 _HANDLERS: Mapping[str, Handler] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
-    "add": _binary("add", far=True), "and": _logic("logical_and", "bitwise_and"), "clamp": _clamp, "compare": _compare,
-    "convert": _convert, "divide": _divide, "exponential_minus_one": _with_one("exp", "sub"), "is_finite": _finite,
+    "add": _binary("add", far=True), "and": _logic("logical_and", "bitwise_and"), "atan2": _arc_tangent,
+    "bitcast_convert": _bits, "cbrt": _cube_root, "clamp": _clamp, "compare": _compare, "convert": _convert,
+    "divide": _divide, "exponential_minus_one": _with_one("exp", "sub"), "is_finite": _finite,
     "log": _unary("log", epsilon=0.0), "log_plus_one": _with_one("", "log"), "maximum": _extreme("maximum"),
     "minimum": _extreme("minimum"), "multiply": _binary("mul"), "negate": _unary("mul", y=-1.0), "not": _not,
     "optimization_barrier": _same, "or": _logic("logical_or", "bitwise_or"), "power": _power,
-    "reduce_precision": _same, "remainder": _remainder, "rsqrt": _unary("rsqrt", epsilon=0.0),
+    "reduce_precision": _same, "remainder": _remainder, "round_nearest_afz": _rounded_away,
+    "rsqrt": _unary("rsqrt", epsilon=0.0), "shift_left": _binary("shift_left"),
+    "shift_right_arithmetic": _binary("shift_right"), "shift_right_logical": _shift,
     "subtract": _binary("sub", far=True), "xor": _logic("logical_xor", "bitwise_xor"),
     "chlo.erfc": _with_one("erf", ""),
 }

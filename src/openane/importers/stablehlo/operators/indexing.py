@@ -2,51 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from openane.graph import Value
 from openane.importers.stablehlo.operators.reductions import tried
+from openane.importers.stablehlo.positions import Windows, elements, windows
 from openane.importers.stablehlo.step import Handler, Result, StableStep, StableTensor
+
+NAMES = ("collapsed_slice_dims", "start_index_map", "operand_batching_dims", "start_indices_batching_dims")
 
 
 def _gather(step: StableStep) -> Result:
-    """Whole slices at positions along one axis: rows of a table, or what `take` picks."""
-    axis, found, offsets = _taken(step)
+    """Whole slices at positions along one axis: rows of a table, or what `take` picks; an element of every line, as
+    `take_along_axis` picks; anything else at positions that are known."""
+    numbers = step.attribute("dimension_numbers")
+    stated = numbers if isinstance(numbers, dict) else {}
+    window = windows(step, stated, NAMES, step.integers("slice_sizes"))
+    found = _taken(step, stated, window)
+    if found is not None:
+        return found
+    places = step.operand(1)
+    if isinstance(places.held, np.ndarray):
+        return _at_known(step, elements(step, window, step.repeated(places), stated.get("offset_dims", []), True))
+    axis = window.mapped[0] if len(window.mapped) == 1 else -1
+    others = tuple(at for at in range(len(window.shape)) if at != axis)
+    if window.left_out == (axis,) and set(window.sizes) == {1} and others == window.batched == window.batched_places:
+        indices = step.as_value(_from_the_end(step, places, window.shape[axis]))
+        return step.add("gather_along_axis", x=step.value(0), indices=step.reshaped(indices, step.shape, "places"),
+                        axis=axis)
+    raise step.refuse("dimension_numbers", str(stated)[:120],
+                      "whole slices at positions along one axis (take), take_along_axis, or constant positions")
+
+
+def _at_known(step: StableStep, places: np.ndarray) -> Result:
+    """Elements of x, read as one list, at known places."""
+    x = step.operand(0)
+    if isinstance(x.held, np.ndarray):
+        return np.asarray(step.repeated(x).reshape(-1)[places])
+    flat = step.reshaped(step.as_value(x), (-1,), "flat")
+    if not np.array_equal(places.reshape(-1), np.arange(flat.shape[0])):
+        flat = step.add("gather", "picked", x=flat, indices=places.reshape(-1).astype(np.int32), axis=0)
+    return step.reshaped(flat, step.shape)
+
+
+def _taken(step: StableStep, stated: Mapping[str, Any], window: Windows) -> Result | None:
+    """Whole slices at positions along one axis; None for any other lookup."""
+    offsets, found = list(stated.get("offset_dims", [])), step.operand(1).shape
+    if not window.of_one_axis:
+        return None
+    axis = window.mapped[0]
+    if window.vector != len(found):
+        if found[window.vector] != 1:
+            raise step.refuse("index_vector_dim", window.vector, "one position for each slice")
+        found = (*found[:window.vector], *found[window.vector + 1:])
+    if not window.left_out:  # the axis stays with one element: it is put back by the result's shape
+        gone = offsets.pop(axis)
+        offsets = [at - (at > gone) for at in offsets]
+    return _rows(step, axis, found, offsets)
+
+
+def _rows(step: StableStep, axis: int, found: Sequence[int], offsets: Sequence[int]) -> Result:
+    """Slices at positions of a shape; `offsets` are the axes of the result that come from slices."""
     x, places = step.operands
     # take puts the positions where the axis was; the program states where everything else goes
-    order = [at for at in range(len(step.shape)) if at not in offsets]
+    order = [at for at in range(len(offsets) + len(found)) if at not in offsets]
     order = [*offsets[:axis], *order, *offsets[axis:]]
     indices = _positions(step, places, x.shape[axis])
     if step.known and isinstance(indices, np.ndarray):
         step.take(step.shape)
         taken = np.take(step.array(0, "x"), indices.reshape(found), axis)
-        return taken.transpose(np.argsort(order))
+        return taken.transpose(np.argsort(order)).reshape(step.shape)
     flat = indices.astype(np.int32).reshape(found) if isinstance(indices, np.ndarray) else \
         step.reshaped(indices, found, "positions")
     result = step.add("gather", "rows", x=step.value(0), indices=flat, axis=axis)
-    return step.permuted(result, np.argsort(order).tolist(), "as_stated")
-
-
-def _taken(step: StableStep) -> tuple[int, tuple[int, ...], list[int]]:
-    """The axis positions lie along, their shape, and which axes of the result come from slices. UnsupportedError for
-    any other lookup."""
-    numbers = step.attribute("dimension_numbers")
-    stated = numbers if isinstance(numbers, dict) else {}
-    x, places = step.operands
-    offsets, collapsed, mapped = (stated.get(name, []) for name in
-                                  ("offset_dims", "collapsed_slice_dims", "start_index_map"))
-    if stated.get("operand_batching_dims") or len(mapped) != 1 or collapsed != mapped or any(
-            size != (1 if axis == mapped[0] else extent)
-            for axis, (size, extent) in enumerate(zip(step.integers("slice_sizes"), x.shape, strict=True))):
-        raise step.refuse("dimension_numbers", str(stated)[:120], "whole slices at positions along one axis (take)")
-    vector, found = stated.get("index_vector_dim", 0), places.shape
-    if vector != len(found):
-        if found[vector] != 1:
-            raise step.refuse("index_vector_dim", vector, "one position for each slice")
-        found = (*found[:vector], *found[vector + 1:])
-    return mapped[0], found, offsets
+    return step.reshaped(step.permuted(result, np.argsort(order).tolist(), "as_stated"), step.shape, "with_one")
 
 
 def _positions(step: StableStep, places: StableTensor, extent: int) -> Value | np.ndarray:
@@ -54,14 +86,19 @@ def _positions(step: StableStep, places: StableTensor, extent: int) -> Value | n
     from the end, which the graph's lookups do themselves."""
     if isinstance(places.held, np.ndarray):
         return np.asarray(np.clip(step.repeated(places), 0, extent - 1))
+    return step.reshaped(step.as_value(_from_the_end(step, places, extent)), places.shape)
+
+
+def _from_the_end(step: StableStep, places: StableTensor, extent: int) -> StableTensor:
+    """The positions JAX adds an extent to where they are negative, before it does so."""
     chosen = step.origin(places, "select")
     if chosen is not None:
         negative, longer = step.origin(chosen[0], "compare LT"), step.origin(chosen[1], "add")
         x = chosen[2].held
         if negative is not None and longer is not None and negative[0].held is x is longer[0].held and \
                 negative[1].number == 0 and longer[1].number == extent:
-            return step.reshaped(step.as_value(chosen[2]), places.shape, "from_the_end")
-    return step.as_value(places)
+            return chosen[2]
+    return places
 
 
 def _sort(step: StableStep) -> Result:

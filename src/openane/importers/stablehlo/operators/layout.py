@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
+from openane.importers.composites import part_of
 from openane.importers.stablehlo.step import Handler, Result, StableStep, StableTensor
 from openane.importers.stablehlo.values import Dense
 
@@ -130,7 +131,30 @@ def _dynamic_update(step: StableStep) -> Result:
         made = step.array(0, "x").copy()
         made[tuple(map(slice, begins, ends))] = step.array(1, "update")
         return made
-    return step.add("slice_update", x=step.value(0), update=step.value(1), begin=begins, end=ends)
+    joined = _written_throughout(step, begins)
+    return joined if joined is not None else \
+        step.add("slice_update", x=step.value(0), update=step.value(1), begin=begins, end=ends)
+
+
+def _written_throughout(step: StableStep, begins: Sequence[int]) -> Value | None:
+    """The parts of an axis side by side where all of it is written, one update after the other, as loops write their
+    results; None where something is left of what was there before."""
+    x, update = step.operands[:2]
+    axes = [axis for axis, (part, whole) in enumerate(zip(update.shape, x.shape, strict=True)) if part != whole]
+    if len(axes) != 1:
+        return None
+    axis, size = axes[0], update.shape[axes[0]]
+    parts = {begins[axis]: update}
+    while len(parts) * size < x.shape[axis]:
+        earlier = step.origin(x, "dynamic_update_slice")
+        if earlier is None or earlier[1].shape != update.shape:
+            break
+        parts.setdefault(int(np.asarray(earlier[2 + axis].held).reshape(())), earlier[1])
+        x = earlier[0]
+    if sorted(parts) != list(range(0, step.shape[axis], size)):
+        return None
+    values = tuple(step.as_value(step.as_stated(parts[begin]), far=True) for begin in sorted(parts))
+    return values[0] if len(values) == 1 else step.add("concat", values=values, axis=axis)
 
 
 def _concatenate(step: StableStep) -> Result:
@@ -149,10 +173,11 @@ def _pad(step: StableStep) -> Result:
                            for name in ("low", "high", "interior"))
     if not len(low) == len(high) == len(interior) == len(x.shape):
         raise GraphError(f"{step.label}: low, high and interior must have {len(x.shape)} numbers each")
-    if any(interior):
-        raise step.refuse("interior", list(interior), "0: nothing between elements")
+    if min(interior, default=0) < 0:
+        raise GraphError(f"{step.label}: interior must not be negative, found {list(interior)}")
     if filling is None:
         raise step.refuse("operand 1", "computed", "a constant")
+    x = _apart(step, x, interior, filling)
     taken = [(max(0, -before), extent - max(0, -after), 1)
              for extent, before, after in zip(x.shape, low, high, strict=True)]
     added = [(max(0, before), max(0, after)) for before, after in zip(low, high, strict=True)]
@@ -163,9 +188,38 @@ def _pad(step: StableStep) -> Result:
     inner = _cut(step, StableTensor(step.as_value(x), x.type), taken, "inner")
     if not any(map(any, added)):
         return inner
-    number = float(step.converted(np.array(filling), far=True)) if step.kind == "float" else filling
     return step.add("pad", x=inner, pad=[count for pair in added for count in pair], mode="constant",
-                    constant_val=number)
+                    constant_val=_filling(step, filling))
+
+
+def _filling(step: StableStep, number: float) -> float:
+    return float(step.converted(np.array(number), far=True)) if step.kind == "float" else number
+
+
+def _apart(step: StableStep, x: StableTensor, interior: Sequence[int], filling: float) -> StableTensor:
+    """x with numbers between the elements of each axis."""
+    for axis, count in enumerate(interior):
+        if not count or x.shape[axis] < 2:
+            continue
+        shape = list(x.shape)
+        shape[axis] = shape[axis] * (1 + count) - count
+        kind = x.type._replace(shape=tuple(shape))
+        if isinstance(x.held, np.ndarray):
+            step.take(shape)
+            made = np.full(shape, filling, x.type.dtype)
+            made[tuple(slice(None, None, 1 + count if at == axis else 1) for at in range(len(shape)))] = \
+                step.repeated(x)
+            x = StableTensor(made, kind)
+            continue
+        value = step.as_value(x)
+        single = step.reshaped(value, [*value.shape[:axis + 1], 1, *value.shape[axis + 1:]], "single")
+        behind = [0] * (2 * single.type.rank)
+        behind[2 * axis + 3] = count
+        wide = step.add("pad", "between", x=single, pad=behind, mode="constant", constant_val=_filling(step, filling))
+        flat = step.reshaped(wide, [*value.shape[:axis], value.shape[axis] * (1 + count), *value.shape[axis + 1:]],
+                             "apart")
+        x = StableTensor(part_of(step, flat, axis, 0, shape[axis], "kept"), kind)
+    return x
 
 
 OPERATORS: Mapping[str, Handler] = {

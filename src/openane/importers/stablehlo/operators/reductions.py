@@ -11,14 +11,17 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.composites import multiplied, running
 from openane.importers.stablehlo.step import Handler, Result, StableStep, StableTensor
 from openane.importers.stablehlo.syntax import StableBlock
 from openane.importers.stablehlo.values import StableType
 
 _COMBINED: Mapping[str, Any] = {"add": np.add, "maximum": np.maximum, "minimum": np.minimum, "multiply": np.multiply,
                                 "and": np.logical_and, "or": np.logical_or}
-_REDUCED = {"add": "reduce_sum", "maximum": "reduce_max", "minimum": "reduce_min", "multiply": "reduce_prod",
+_REDUCED = {"add": "reduce_sum", "maximum": "reduce_max", "minimum": "reduce_min",
             "and": "reduce_min", "or": "reduce_max"}
+RUNNING = {"add": "add", "maximum": "maximum", "minimum": "minimum", "multiply": "mul"}
+"""What windows are reduced with, as operations of two tensors."""
 _NEUTRAL = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, "and": 1.0, "or": 0.0}
 _TRIED = {"f": (-2.5, -1.0, 0.0, 0.5, 3.0), "i": (-2, -1, 0, 1, 3), "u": (0, 1, 2, 3, 5), "b": (False, True)}
 """Numbers that regions are tried with, by the kind of their type."""
@@ -101,6 +104,9 @@ def _finished(step: StableStep, name: str, value: Value, axes: Sequence[int]) ->
     truth = value.dtype == "bool"
     number = step.cast(value, "fp16", "number") if truth else value
     whole = len(axes) == value.type.rank
+    if name == "multiply":
+        left = [extent for axis, extent in enumerate(value.shape) if axis not in axes]
+        return step.reshaped(multiplied(step, value, axes), left)
     found = step.add(_REDUCED[name], "kept" if whole else "", x=number, axes=axes, keep_dims=whole)
     if name == "add":
         count = prod(value.shape[axis] for axis in axes)
@@ -123,8 +129,11 @@ def _position(step: StableStep, axes: Sequence[int]) -> Result:
     for op, position, better in (("reduce_max", "reduce_argmax", a > b), ("reduce_min", "reduce_argmin", a < b)):
         first = better | ((a == b) & (i < j))
         if np.array_equal(place, np.where(first, i, j)) and np.array_equal(value, np.where(better | (a == b), a, b)):
-            return (step.add(op, "extreme", x=step.as_value(x), axes=axes, keep_dims=False),
-                    step.add(position, x=step.as_value(x), axis=axis, keep_dims=False))
+            given_value = step.as_value(x)
+            numbers = step.cast(given_value, "fp16", "number") if x.kind == "bool" else given_value
+            extreme = step.add(op, "extreme", x=numbers, axes=axes, keep_dims=False)
+            return (step.matched(extreme, x.kind, "truth"),
+                    step.add(position, x=numbers, axis=axis, keep_dims=False))
     raise step.refuse("region", "another function", "that of argmax or argmin")
 
 
@@ -150,17 +159,31 @@ def _reduce_window(step: StableStep) -> Result:
         raise step.refuse("operands", len(step.operands), "one tensor and the number it begins with")
     x, first = step.operands
     window, name = _spread(step), combination(step)
-    if name not in ("add", "maximum", "minimum") or first.number != _neutral(name, first):
-        raise step.refuse("region", name, "add, maximum or minimum, from the number that changes nothing")
+    if name not in RUNNING or first.number != _neutral(name, first):
+        raise step.refuse("region", name, f"{', '.join(RUNNING)}, from the number that changes nothing")
     if isinstance(x.held, np.ndarray):
         return _windows_of(step, step.repeated(step.as_stated(x)), window, name)
     axes = _windowed(step, window)
     if not axes:
         return x
-    running = _running(window, axes, x.shape)
-    if running is not None and name == "add":
-        return step.add("cumsum", x=step.as_value(step.as_stated(x)), axis=axes[0], reverse=running)
+    backwards = _running(window, axes, x.shape)
+    if backwards is not None:
+        return _up_to_each(step, step.as_value(step.as_stated(x)), axes[0], name, backwards)
+    if name == "multiply":
+        raise step.refuse("region", name, "products of all elements up to each, or add, maximum or minimum")
     return _pooled(step, window, axes, name)
+
+
+def _up_to_each(step: StableStep, x: Value, axis: int, name: str, backwards: bool) -> Value:
+    """Sums, products or extremes of all elements up to each, or from each on."""
+    if name == "add":
+        return step.add("cumsum", x=x, axis=axis, reverse=backwards)
+
+    def combine(earlier: Value, later: Value, part: str) -> Value:
+        return step.add(RUNNING[name], part, x=earlier, y=later)
+    turned = step.add("reverse", "turned", x=x, axes=[axis]) if backwards else x
+    found = running(step, turned, axis, combine)
+    return step.add("reverse", x=found, axes=[axis]) if backwards else found
 
 
 def _windowed(step: StableStep, window: Mapping[str, tuple[int, ...]]) -> list[int]:
