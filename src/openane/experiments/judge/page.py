@@ -29,6 +29,8 @@ td:first-child { font-family: ui-monospace, monospace; overflow-wrap: anywhere; 
 .bar { display: flex; height: .9rem; background: var(--rest); border-radius: .2rem; overflow: hidden;
   min-width: 12rem; }
 .bar span { background: var(--bar); }
+@media (max-width: 48rem) { body { margin: 1rem auto; } .bar { min-width: 3rem; }
+  th, td { padding: .3rem .25rem; overflow-wrap: anywhere; } td:first-child { width: auto; } }
 details { margin: .5rem 0; } summary { cursor: pointer; padding: .3rem 0; }
 """
 

@@ -54,6 +54,16 @@ function withUnit(value, unit) {
 }
 
 const short = (name) => name.split(' (from ')[0];
+// Names that are too long keep both ends: those of one network often begin alike.
+const ends = (text, longest) => {
+  const first = Math.ceil((longest - 1) * 0.4);
+  return text.length > longest ? `${text.slice(0, first)}\u2026${text.slice(text.length - (longest - 1 - first))}` : text;
+};
+const TAIL = 20; // characters
+const bothEnds = (text) =>
+  text.length > 1.5 * TAIL
+    ? make('span', { class: 'ends' }, make('span', {}, text.slice(0, -TAIL)), make('span', {}, text.slice(-TAIL)))
+    : text;
 const kind = (name) => make('span', { class: `kind ${name}` }, name);
 const KINDS = {
   exact: 'counted in the program or stated by tables; nothing is estimated',
@@ -158,8 +168,8 @@ function clipped(context, text, width) {
     high = text.length;
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(`${text.slice(0, middle)}\u2026`).width <= width) low = middle;
+    if (context.measureText(ends(text, middle)).width <= width) low = middle;
     else high = middle - 1;
   }
-  return low > 2 ? `${text.slice(0, low)}\u2026` : '';
+  return low > 3 ? ends(text, low) : '';
 }

@@ -21,7 +21,7 @@ function showVerdict() {
     label: 'Outputs',
     rows: data.outputs,
     columns: [
-      { title: 'output', value: (output) => output.name },
+      { title: 'output', name: true, value: (output) => output.name },
       { title: 'error', numeric: true, value: (output) => output.error ?? Infinity, text: (output) => damage(output.error) },
       ...(data.outputs.some((output) => output.steps !== null)
         ? [{ title: 'steps off', numeric: true, value: (output) => output.steps ?? -1, text: (output) => output.steps ?? '\u2013' }]
@@ -78,7 +78,7 @@ function showTensors() {
     rows: data.tensors,
     tools: [{ label: 'places', value: (tensor) => PLACES[tensor.where] }],
     columns: [
-      { title: 'operation', value: (tensor) => tensor.operation, text: (tensor) => short(tensor.operation) },
+      { title: 'operation', name: true, value: (tensor) => tensor.operation, text: (tensor) => short(tensor.operation) },
       { title: 'shape', value: (tensor) => tensor.shape.join('x') },
       { title: 'range in fp32', value: (tensor) => tensor.high, text: (tensor) => range(tensor.low, tensor.high) },
       {

@@ -26,8 +26,8 @@ function showTasks() {
     opened: (task) => openTask(task),
     columns: [
       { title: 'task', numeric: true, value: (task) => task, text: taskName },
-      { title: 'operation', value: at('operation') },
-      { title: 'node', value: (task) => at('node')(task) || '\u2013' },
+      { title: 'operation', name: true, value: at('operation') },
+      { title: 'node', name: true, value: (task) => at('node')(task) || '\u2013' },
       { title: 'engine', value: at('engine') },
       { title: 'bound', value: at('bound') },
       {

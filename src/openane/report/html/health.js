@@ -37,8 +37,8 @@ function showHealth() {
       rows: run.tensors,
       tools: [{ label: 'state', value: (row) => row[at.state] }],
       columns: [
-        { title: 'tensor', value: (row) => row[at.tensor] },
-        { title: 'operation', value: (row) => row[at.operation] },
+        { title: 'tensor', name: true, value: (row) => row[at.tensor] },
+        { title: 'operation', name: true, value: (row) => row[at.operation] },
         { title: 'state', value: (row) => row[at.state] },
         { title: 'shape', value: (row) => row[at.shape] },
         measured('reference low', at.low),
@@ -62,7 +62,7 @@ function showHealth() {
     opened: (row) => openTask(row[0]),
     columns: [
       { title: 'task', numeric: true, value: (row) => row[0], text: (row) => taskName(row[0]) },
-      { title: 'node', value: (row) => title(row[0]) },
+      { title: 'node', name: true, value: (row) => title(row[0]) },
       measured('low', 1),
       measured('high', 2),
       measured('infinite stored', 3),

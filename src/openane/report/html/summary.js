@@ -88,7 +88,7 @@ function showCompared() {
     rows: other.nodes,
     sort: { at: -1, down: true },
     columns: [
-      { title: 'operation', value: (row) => row[0] },
+      { title: 'operation', name: true, value: (row) => row[0] },
       { title: 'before', numeric: true, value: (row) => row[1], text: (row) => time(row[1]) },
       { title: 'after', numeric: true, value: (row) => row[2], text: (row) => time(row[2]) },
       {
@@ -123,7 +123,7 @@ function showOperations() {
     rows: data.operations,
     tools: [{ label: 'where', value: (row) => row[1] }],
     columns: [
-      { title: 'operation', value: (row) => row[0] },
+      { title: 'operation', name: true, value: (row) => row[0] },
       { title: 'where', value: (row) => row[1] },
       {
         title: 'time',

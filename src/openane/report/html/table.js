@@ -4,7 +4,7 @@ const ROW = 28,
   PRINTED = 100;
 
 class Table {
-  // columns: {title, value(row), text(row) or node(row), numeric}; tools: [{label, value(row)}] for lists of choices.
+  // columns: {title, value(row), text(row) or node(row), numeric, name}; tools: [{label, value(row)}] for lists of choices.
   constructor(host, { id, label, columns, rows, tools = [], sort = null, opened = null, moved = null }) {
     Object.assign(this, { id, columns, rows, opened, moved, tools: [], sort: sort || { at: -1, down: false } });
     this.at = -1;
@@ -106,7 +106,7 @@ class Table {
     this.at = kept === undefined ? -1 : this.order.indexOf(this.rows.indexOf(kept));
     this.count.textContent =
       this.order.length === this.rows.length
-        ? `${number(this.rows.length)} rows`
+        ? `${number(this.rows.length)} ${this.rows.length === 1 ? 'row' : 'rows'}`
         : `${number(this.order.length)} of ${number(this.rows.length)} rows`;
     this.scroll.setAttribute('aria-rowcount', this.order.length + 1);
     this.render();
@@ -134,7 +134,7 @@ class Table {
       return make(
         'td',
         { role: 'gridcell', class: each.numeric ? 'number' : null, title: each.numeric ? null : text },
-        each.node ? each.node(row) : text,
+        each.node ? each.node(row) : each.name ? bothEnds(text) : text,
       );
     });
     return make(

@@ -94,7 +94,7 @@ function showPlaces() {
     rows: data.operations,
     tools: [{ label: 'differences', value: differs }],
     columns: [
-      { title: 'operation', value: (operation) => operation.operation, text: (operation) => short(operation.operation) },
+      { title: 'operation', name: true, value: (operation) => operation.operation, text: (operation) => short(operation.operation) },
       ...data.columns.map((title, at) => ({
         title,
         value: (operation) => operation.places[at],
