@@ -16,6 +16,8 @@ LEAST = 1 << 12
 """Fewer numbers than these numpy converts as fast."""
 DIGITS, EXPONENTS = 10, 31
 """Binary digits of fp16 behind the first, and the exponent of infinities and NaN: those of numbers are below it."""
+FEW = 16
+"""A part of so many numbers that is the smallest is picked out one by one."""
 INFINITE = 65520.0
 """The smallest number that fp16 rounds to infinity."""
 
@@ -87,15 +89,19 @@ def half_times(array: np.ndarray, exponent: int) -> np.ndarray:
     array = np.asarray(array, order="C")
     result = np.empty(array.shape, np.float16)
     numbers, made = array.reshape(-1), result.reshape(-1)
-    least, most = max(1, 1 - exponent), min(EXPONENTS, EXPONENTS - exponent)
-    step = np.uint16(exponent * 2 ** DIGITS % (2 * SIGN))
+    least, most = min(EXPONENTS, max(1, 1 - exponent)), min(EXPONENTS, EXPONENTS - exponent)
+    first, count = (np.uint16(each * 2 ** (DIGITS + 1)) for each in (least, max(0, most - least)))
+    step, factor = np.uint16(exponent * 2 ** DIGITS % (2 * SIGN)), np.float32(2.0 ** exponent)
+    unsigned = np.empty(min(CHUNK, array.size), np.uint16)
     for start in range(0, array.size, CHUNK):
-        part = numbers[start:start + CHUNK]
-        bits = part.view(np.uint16)
-        exponents = np.right_shift(np.bitwise_and(bits, SIGN - 1), DIGITS)
-        others = np.flatnonzero((exponents < least) | (exponents >= most))
-        np.add(bits, step, out=made[start:start + CHUNK].view(np.uint16))
+        part, target = numbers[start:start + CHUNK], made[start:start + CHUNK]
+        bits, places = part.view(np.uint16), unsigned[:part.size]
+        np.add(bits, bits, out=places)  # without the sign
+        np.subtract(places, first, out=places)  # what is below becomes large
+        others = np.flatnonzero(places >= count)
+        np.add(bits, step, out=target.view(np.uint16))
         if others.size:
+            where = others if others.size * FEW < part.size else slice(None)
             with np.errstate(invalid="ignore"):  # NaN stay NaN
-                made[start + others] = to_half(from_half(part[others]) * np.float32(2.0 ** exponent))
+                target[where] = to_half(from_half(part[where]) * factor)
     return result

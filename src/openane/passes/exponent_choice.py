@@ -19,7 +19,7 @@ from openane.passes.exponent_agreement import Agreement, Bounds, felt
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.joined_errors import JoinedErrors
 from openane.passes.ranges import Range, Ranges
-from openane.passes.weight_room import room
+from openane.passes.weight_room import share
 from openane.record_classes import dataclass
 
 LIMIT = SUM_LIMIT / 4
@@ -139,9 +139,9 @@ class _Groups:
         for node in reversed(self._graph.nodes):
             for x, weight in factors(node, self._said.exponents[id(node)]):
                 short = self.found.get(id(x), 0) - self.found.get(id(node.output), 0)
-                ends = room(weight.array()) if short > 0 else None
-                if ends is not None and short > -ends[0]:
-                    self._lower(self._movable.get(id(x), ()), short + ends[0])
+                left = short + share(weight.array(), -short) if short > 0 else 0
+                if left:
+                    self._lower(self._movable.get(id(x), ()), left)
 
     def _count(self, node: Node) -> int:
         """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum. A constant

@@ -13,6 +13,7 @@ import numpy as np
 from openane.graph import Graph, Node, Value
 from openane.ops import arguments, get_op
 from openane.ops.exponents import Relation, factors
+from openane.ops.half_products import CHUNK
 from openane.ops.weights import numbers
 from openane.passes.exponent_groups import Said, variables
 from openane.passes.ranges import NOTHING, Ranges
@@ -77,9 +78,12 @@ class JoinedErrors:
         (x, weight), = factors(node, self._said.exponents[id(node)])
         if not usual or x is not value or weight.type.rank < 2 or weight.shape[1] != x.shape[axis]:
             return None
-        array = numbers(weight).astype(np.float64)
+        array, total = numbers(weight), np.zeros(weight.shape[1])
         others = tuple(i for i in range(array.ndim) if i != 1)
-        return np.asarray(np.square(array / usual).sum(others) / len(array))
+        rows = max(1, CHUNK * len(array) // array.size)
+        for start in range(0, len(array), rows):
+            total += np.square(array[start:start + rows] / np.float64(usual)).sum(others)
+        return total / len(array)
 
     def _usual(self, value: Value) -> float:
         return self._ranges.get(id(value), NOTHING).usual

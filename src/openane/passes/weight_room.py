@@ -22,29 +22,32 @@ EXACT = 100
 """Times 2^-100 to 2^100 float32 holds every fp16 number."""
 
 
-def room(weight: np.ndarray) -> tuple[int, int] | None:
-    """Between which exponents weights may be multiplied by a power of two, neither farther out than they are; None
-    where any will do, since they are 0 or no numbers."""
-    most = largest_magnitude(weight)
+def share(weight: np.ndarray, exponent: int) -> int:
+    """How much of a power of two weights take up: as much as makes the largest LARGEST; or as small as
+    SMALLEST_LARGEST, or the root mean square as small as SMALLEST_USUAL, whichever leaves more room. All of it where
+    they are 0 or no numbers."""
+    most = largest_magnitude(weight) if exponent else 0.0
     if not most or not math.isfinite(most):
-        return None
+        return exponent
+    if exponent > 0:
+        return min(exponent, max(0, math.floor(math.log2(LARGEST / most))))
+    least = math.floor(math.log2(SMALLEST_LARGEST / most))
+    if exponent < least:  # all of them are looked at only where the largest leaves too little room
+        least = min(0, least, math.floor(math.log2(SMALLEST_USUAL / _usual(weight, most))))
+    return max(exponent, least)
+
+
+def _usual(weight: np.ndarray, most: float) -> float:
+    """The root mean square of numbers other than 0, of which `most` is the largest."""
     flat = np.ravel(weight)
     squares = sum(_squares(flat[start:start + CHUNK], most) for start in range(0, flat.size, CHUNK))
-    usual = math.sqrt(squares / nonzero(flat)) * (1.0 if flat.dtype == np.float16 else most)
-    low = math.floor(min(math.log2(SMALLEST_LARGEST / most), math.log2(SMALLEST_USUAL / usual)))
-    return min(low, 0), max(math.floor(math.log2(LARGEST / most)), 0)
+    return math.sqrt(squares / nonzero(flat)) * (1.0 if flat.dtype == np.float16 else most)
 
 
 def _squares(numbers: np.ndarray, unit: float) -> float:
     """The sum of the squares of numbers: of fp16 as they are, for float32 holds these, of others in a unit."""
     shares = from_half(numbers) if numbers.dtype == np.float16 else numbers.astype(np.float64) / unit
     return float(np.dot(shares, shares))
-
-
-def share(weight: np.ndarray, exponent: int) -> int:
-    """How much of a power of two weights take up."""
-    ends = room(weight) if exponent else None
-    return exponent if ends is None else max(ends[0], min(exponent, ends[1]))
 
 
 def times(constant: Value, exponent: int) -> Value:
