@@ -63,19 +63,24 @@ def power_of_two(node: Node) -> float | None:
     return number if number is not None and number > 0 and normal(number) and math.frexp(number)[0] == 0.5 else None
 
 
+def may_be_affine(node: Node) -> bool:
+    """Whether the node's operation has a gain and an offset for each channel, with constants of the right shape."""
+    op = get_op(node.op)
+    return op.channel_affine is not None or (op.arithmetic is not None and op.arithmetic.affine is not None)
+
+
 def gain_and_offset(node: Node, x: Value, axis: int) -> tuple[np.ndarray, np.ndarray] | None:
     """What the node does to each channel of `x`, counted along `axis`: gains and offsets, float64 [channels]. None when
     it does something else, or its result is of another type."""
-    if len(node.outputs) != 1 or node.output.type != x.type:
+    if not may_be_affine(node) or len(node.outputs) != 1 or node.output.type != x.type:
         return None
     op = get_op(node.op)
     if op.channel_affine is not None:
         return op.channel_affine(node) if axis == 1 else None
-    if op.arithmetic is None or op.arithmetic.affine is None:
-        return None
+    affine = None if op.arithmetic is None else op.arithmetic.affine
     behind, channels = node["x"] is x, x.shape[axis]
     numbers = per_channel(node["y"] if behind else node["x"], x.type.rank, axis, channels)
-    made = None if numbers is None else op.arithmetic.affine(numbers, behind)
+    made = None if numbers is None or affine is None else affine(numbers, behind)
     if made is None:
         return None
     gain, offset = (np.broadcast_to(np.asarray(each, np.float64), (channels,)) for each in made)

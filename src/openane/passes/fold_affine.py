@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from openane.graph import Graph, Node, RoundedConstant, Value, as_stated
 from openane.ops import get_op
-from openane.ops.affine import gain_and_offset
+from openane.ops.affine import gain_and_offset, may_be_affine
 from openane.ops.half_bits import to_half
 from openane.ops.half_products import chunks, half_products
 from openane.ops.halves import halves_finite
@@ -46,31 +46,54 @@ def fold_affine(graph: Graph, digits: bool = False) -> Graph:
     for node in graph.nodes:
         if id(node) in gone:
             continue
-        folded, taken = node, list[Node]()
-        while _has_weights(folded) and (user := only_user(users, outputs, folded.output)) is not None:
-            affine = _affine(user, folded)
-            together = None if affine is None else _with(folded, user, affine, digits)
-            if together is None:
-                break
-            gone.add(id(user))
-            taken.append(user)
-            folded = together
-        nodes.append(_remembering(folded, node, tuple(taken), ("weight",) if digits else ("weight", "bias")))
+        folded, taken = _followed(node, _chain(node, users, outputs), digits)
+        gone.update(map(id, taken))
+        nodes.append(_remembering(folded, node, taken, ("weight",) if digits else ("weight", "bias")))
     return rebuilt(graph, nodes)
+
+
+def _chain(node: Node, users: Mapping[int, list[Node]], outputs: set[int]) -> list[tuple[Node, Affine]]:
+    """The affine nodes behind a node with weights, each the only one to read the one before, and what they do."""
+    found: list[tuple[Node, Affine]] = []
+    if not _has_weights(node):
+        return found
+    before = node
+    while (user := only_user(users, outputs, before.outputs[0])) is not None:
+        affine = _affine(user, before.output, node)
+        if affine is None:
+            break
+        found.append((user, affine))
+        before = user
+    return found
+
+
+def _followed(node: Node, chain: Sequence[tuple[Node, Affine]], digits: bool) -> tuple[Node, tuple[Node, ...]]:
+    """The node with as many of those behind it folded in as can be, and these."""
+    made = _at_once(node, chain, digits) if len(chain) > 1 else None
+    if made is not None:
+        return made, tuple(user for user, _ in chain)
+    taken: list[Node] = []
+    for user, affine in chain:
+        made = _with(node, user, affine, digits)
+        if made is None:
+            break
+        node = made
+        taken.append(user)
+    return node, tuple(taken)
 
 
 def refolded(node: Node, users: Sequence[Node]) -> Node | None:
     """The node with all of `users` folded into it; None where that cannot be."""
     folded: Node | None = node
     for user in users:
-        affine = None if folded is None else _affine(user, folded)
+        affine = None if folded is None else _affine(user, folded.output, folded)
         folded = None if folded is None or affine is None else _with(folded, user, affine)
     return folded
 
 
 def takes_up(node: Node, user: Node) -> bool:
     """Whether `user` has the form of what is folded into `node`, whatever the numbers."""
-    return _has_weights(node) and _affine(user, node) is not None
+    return _has_weights(node) and _affine(user, node.output, node) is not None
 
 
 def _remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequence[str]) -> Node:
@@ -86,11 +109,12 @@ def _has_weights(node: Node) -> bool:
     return product is not None and product.form(node, node.output.name) is not None
 
 
-def _affine(node: Node, before: Node) -> Affine | None:
-    """What `node` does to each output channel of `before`, or None when it does something else."""
-    product, result = get_op(before.op).product, before.output
-    axis = 0 if product is None else product.axis % max(result.type.rank, 1)
-    return None if product is None else gain_and_offset(as_stated(node), result, axis)
+def _affine(node: Node, result: Value, before: Node) -> Affine | None:
+    """What `node` does to each output channel of `before`, which `result` has, or None when it does something else."""
+    product = get_op(before.op).product
+    if product is None or not may_be_affine(node):
+        return None
+    return gain_and_offset(as_stated(node), result, product.axis % max(result.type.rank, 1))
 
 
 def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node | None:
@@ -102,17 +126,47 @@ def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node 
     if product is None or made is None:
         return None
     weight, bias = made["weight"], made.get("bias")
-    seen = _Channels(weight.array(), gain, product)
+    seen = _Channels(weight.array(), (gain,), product)
     shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
-    if not (_largest(shift) < OVERFLOW and (was_folded(weight, product, gain) or seen.take_gains())):
+    if not (_largest(shift) < OVERFLOW and (was_folded(weight, product, seen.key) or seen.take_gains())):
         return None
-    operands = dict(made.operands)
-    if (gain != 1).any():
-        scaled_weight = folded(weight, product, gain, lambda: seen.scaled(weight))
+    return _made(made, user, seen, weight, shift if shift.any() or bias is not None else None, digits)
+
+
+def _made(form: Node, user: Node, seen: _Channels, weight: Value, shift: np.ndarray | None, digits: bool) -> Node:
+    """The convolution or product that makes what `user` made, with a weight that took its gains, and a bias."""
+    name, operands = user.output.name, dict(form.operands)
+    if seen.changed:
+        scaled_weight = folded(weight, seen.product, seen.key, lambda: seen.scaled(weight))
         operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
-    if shift.any() or bias is not None:
+    if shift is not None:
         operands["bias"] = rounded(f"{name}_bias", shift, weight, digits)
-    return replace(made, operands=operands, outputs=user.outputs)
+    return replace(form, operands=operands, outputs=user.outputs)
+
+
+def _at_once(node: Node, chain: Sequence[tuple[Node, Affine]], digits: bool) -> Node | None:
+    """As `_with`, for several nodes behind a weight of which all digits are known: it is rounded once, behind the last
+    of them. None where fp16 does not hold it behind each of them, and where it is rounded each time."""
+    last, product = chain[-1][0], get_op(node.op).product
+    form = None if product is None else product.form(node, last.output.name)
+    weight = None if form is None else form["weight"]
+    if product is None or form is None or not isinstance(weight, RoundedConstant) or weight.dtype != "fp16":
+        return None
+    gains, shifts = _steps(form.get("bias"), [affine for _, affine in chain])
+    seen = _Channels(weight.array(), gains, product)
+    if not (_largest(np.concatenate(shifts)) < OVERFLOW and seen.take_each(weight)):
+        return None
+    biased = form.get("bias") is not None or any(map(np.any, shifts))
+    return _made(form, last, seen, weight, shifts[-1] if biased else None, digits)
+
+
+def _steps(bias: Value | None, chain: Sequence[Affine]) -> tuple[tuple[np.ndarray, ...], list[np.ndarray]]:
+    """The gains that are not 1, and what is added to each output channel behind each node, float64."""
+    shift, shifts = np.zeros(1) if bias is None else numbers(bias).astype(np.float64), list[np.ndarray]()
+    for gain, offset in chain:
+        shift = shift * gain + offset
+        shifts.append(shift)
+    return tuple(gain for gain, _ in chain if (gain != 1).any()), shifts
 
 
 def _resolved(largest: float, scaled: float) -> bool:
@@ -129,43 +183,59 @@ def _largest(numbers: np.ndarray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Channels:
-    """A weight and the gains its output channels take."""
+    """A weight and the gains its output channels take, one after the other."""
 
     weight: np.ndarray
-    gain: np.ndarray
+    gains: tuple[np.ndarray, ...]
     product: Product
 
-    def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def changed(self) -> bool:
+        """Whether a gain is not 1."""
+        return any((gain != 1).any() for gain in self.gains)
+
+    @property
+    def key(self) -> bytes:
+        """What tells these gains from others."""
+        return b"".join(gain.tobytes() for gain in self.gains)
+
+    def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """A view of a weight of that form, and the gains as they are broadcast to it."""
-        view, shape = self.product.by_channel(weight, len(self.gain))
-        return view, self.gain.reshape(shape)
+        view, shape = self.product.by_channel(weight, len(self.gains[0]))
+        return view, [gain.reshape(shape) for gain in self.gains]
 
     def take_gains(self) -> bool:
-        """Whether fp16 holds the weight times its gains."""
-        if self.weight.dtype == np.float16 and (self.gain == 1).all():
+        """Whether fp16 holds the weight times its gain, which is one."""
+        if self.weight.dtype == np.float16 and not self.changed:
             return halves_finite(self.weight)
-        largest, scaled = self.largest()
-        return scaled < OVERFLOW and _resolved(largest, scaled)
+        peaks, (gain,) = self._peaks(self.weight), self._seen(self.weight)[1]
+        return _holds(peaks, gain)
 
-    def largest(self) -> tuple[float, float]:
-        """The largest magnitude of the weight before and after its output channels take their gains, NaN as in
-        `_largest`.
+    def take_each(self, like: RoundedConstant) -> bool:
+        """Whether fp16 holds the weight, which is `like`, times the first gain, and then times the next ones. Rounding
+        keeps the order of numbers, so that the largest of a channel stays it."""
+        if not self.changed or was_folded(like, self.product, self.key):
+            return True
+        peaks, exact = self._peaks(self.weight), self._peaks(like.digits())
+        for gain in self._seen(self.weight)[1]:
+            if not _holds(peaks, gain):
+                return False
+            exact = exact * np.abs(gain).astype(np.float32)
+            peaks = to_half(exact)
+        return True
 
-        Rounding keeps the order of numbers, so that the largest product is the one of each channel's largest weight.
-        """
-        if not self.weight.size:
-            return 0.0, 0.0
-        seen, gains = self._seen(self.weight)
-        axes = tuple(axis for axis in range(seen.ndim) if gains.shape[axis] == 1)
-        if self.weight.dtype == np.float16:  # the bits of magnitudes are in the order of the numbers, NaN last
-            peaks = np.abs(seen).view(np.uint16).max(axis=axes, keepdims=True).view(np.float16)
-        else:
-            peaks = np.abs(seen).max(axis=axes, keepdims=True)
-        peaks = peaks.astype(np.float64)
-        return float(peaks.max()), float((peaks * np.abs(gains)).max())
+    def _peaks(self, weight: np.ndarray) -> np.ndarray:
+        """The largest magnitude of each output channel, NaN where one is NaN, as gains are broadcast to the weight."""
+        seen, (gain, *_) = self._seen(weight)
+        axes = tuple(axis for axis in range(seen.ndim) if gain.shape[axis] == 1)
+        if weight.dtype == np.float16:  # the bits of magnitudes are in the order of the numbers, NaN last
+            bits = np.abs(seen).view(np.uint16)
+            return np.asarray(bits.max(axis=axes, keepdims=True, initial=0)).view(np.float16)
+        ends = seen.max(axis=axes, keepdims=True, initial=0), seen.min(axis=axes, keepdims=True, initial=0)
+        return np.asarray(np.maximum(ends[0], -ends[1]))
 
     def scaled(self, like: Value) -> Value:
-        """The weight, which is `like`, with every output channel times its gain, rounded once. Its digits, which take
+        """The weight, which is `like`, with every output channel times its gains, rounded once. Its digits, which take
         twice the memory, are computed again where more is folded."""
         if not isinstance(like, RoundedConstant):
             return constant(like.name, self._scaled_halves(), like)
@@ -175,27 +245,40 @@ class _Channels:
     def _products(self, like: RoundedConstant) -> np.ndarray:
         """All digits of the weight times its gains, float32."""
         stated = like.digits()
-        seen, gains = self._seen(stated)
+        seen, (first, *others) = self._seen(stated)
         result = np.empty(stated.shape, np.float32)
-        np.multiply(seen, gains.astype(np.float32), out=self._seen(result)[0])
+        target = self._seen(result)[0]
+        np.multiply(seen, first.astype(np.float32), out=target)
+        for gain in others:
+            np.multiply(target, gain.astype(np.float32), out=target)
         return result
 
     def _rounded(self, stated: np.ndarray) -> np.ndarray:
         """`_products` in the type of the weight, a part at a time."""
-        (seen, gains), result = self._seen(stated), np.empty_like(self.weight)
+        (seen, (first, *others)), result = self._seen(stated), np.empty_like(self.weight)
         target = self._seen(result)[0]
-        for part, factors in chunks(seen, gains.astype(np.float32)):
+        more = [gain.astype(np.float32) for gain in others]
+        for part, factors in chunks(seen, first.astype(np.float32)):
             products = np.multiply(seen[part], factors, order="C")
+            for gain in more:
+                np.multiply(products, gain[part] if len(gain) > 1 else gain, out=products)
             target[part] = to_half(products) if result.dtype == np.float16 else products
         return result
 
     def _scaled_halves(self) -> np.ndarray:
-        """The weight times its gains, computed in float64 and rounded."""
-        seen, gains = self._seen(self.weight)
+        """The weight times its gain, computed in float64 and rounded."""
+        seen, (gain,) = self._seen(self.weight)
         result = np.empty_like(self.weight)
         if self.weight.dtype == np.float16:
-            half_products(seen, gains, self._seen(result)[0])
+            half_products(seen, gain, self._seen(result)[0])
             return result
         with np.errstate(over="ignore"):
-            np.multiply(seen, gains, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")
+            np.multiply(seen, gain, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")
         return result
+
+
+def _holds(peaks: np.ndarray, gain: np.ndarray) -> bool:
+    """Whether fp16 holds a weight of these largest magnitudes times a gain, as broadcast to it, with its digits."""
+    wide = peaks.astype(np.float64)
+    largest, scaled = float(wide.max(initial=0)), float((wide * np.abs(gain)).max(initial=0))
+    return scaled < OVERFLOW and _resolved(largest, scaled)

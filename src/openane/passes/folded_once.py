@@ -26,13 +26,13 @@ def folded_once() -> Iterator[None]:
         _MADE.reset(token)
 
 
-def folded(weight: Value, product: object, gain: np.ndarray, make: Callable[[], Value]) -> Value:
-    """What `make` makes of a weight that is multiplied as `product` says and takes the gains; the constant it made
-    before, which is not kept any longer, while `folded_once` lasts."""
+def folded(weight: Value, product: object, gains: bytes, make: Callable[[], Value]) -> Value:
+    """What `make` makes of a weight that is multiplied as `product` says and takes gains of these bytes; the constant
+    it made before, which is not kept any longer, while `folded_once` lasts."""
     made = _MADE.get(None)
     if made is None:
         return make()
-    key = _key(weight, product, gain)
+    key = _key(weight, product, gains)
     if key in made:
         return made.pop(key)[1]
     result = make()
@@ -40,11 +40,11 @@ def folded(weight: Value, product: object, gain: np.ndarray, make: Callable[[], 
     return result
 
 
-def was_folded(weight: Value, product: object, gain: np.ndarray) -> bool:
+def was_folded(weight: Value, product: object, gains: bytes) -> bool:
     """Whether `folded` has what it would make."""
     made = _MADE.get(None)
-    return made is not None and _key(weight, product, gain) in made
+    return made is not None and _key(weight, product, gains) in made
 
 
-def _key(weight: Value, product: object, gain: np.ndarray) -> tuple[int, bool, int, bytes]:
-    return id(weight.array()), isinstance(weight, RoundedConstant), id(product), gain.tobytes()
+def _key(weight: Value, product: object, gains: bytes) -> tuple[int, bool, int, bytes]:
+    return id(weight.array()), isinstance(weight, RoundedConstant), id(product), gains

@@ -11,7 +11,7 @@ from openane.compiler.cache import model_key
 from openane.compiler.precision import precise
 from openane.graph import RoundedConstant, without_stated
 from openane.importers.onnx import load_onnx
-from openane.passes.fold_affine import fold_affine
+from openane.passes.fold_affine import fold_affine, refolded
 from openane.passes.fold_constants import fold_constants
 
 CHANNELS = 6
@@ -44,6 +44,27 @@ def test_a_folded_norm_is_rounded_once(normed, drawn):
     for name, exact in zip(("weight", "bias"), _exact(drawn), strict=True):
         half = np.spacing(np.abs(exact).astype(np.float16)).astype(np.float64) / 2
         assert (np.abs(conv[name].array() - exact) <= 1.001 * half).all(), name
+
+
+@pytest.mark.parametrize("gain", [0.37, 2.0 ** -16, 2.0 ** 14])
+@pytest.mark.parametrize("bias", [False, True])
+def test_several_gains_are_folded_as_one_after_the_other(model, drawn, gain, bias):
+    """Also where fp16 holds the weight behind one of them and not behind the next."""
+    drawn |= {"gain": drawn["gamma"].reshape(-1, 1, 1) * gain, "back": np.full((1, 1, 1), 0.7 / gain)}
+    drawn |= {"bias": drawn["beta"] + 1} if bias else {}
+    nodes = [helper.make_node("Conv", ["x", "w", *(["bias"] if bias else [])], ["c"]),
+             helper.make_node("BatchNormalization", ["c", "gamma", "beta", "mean", "variance"], ["n"], epsilon=1e-5),
+             helper.make_node("Mul", ["n", "gain"], ["g"]), helper.make_node("Mul", ["g", "back"], ["b"]),
+             helper.make_node("Add", ["b", "beta3"], ["y"])]
+    drawn["beta3"] = drawn["mean"].reshape(-1, 1, 1)
+    graph = load_onnx(model(nodes, {"x": (1, 3, 8, 8)}, {name: array.astype(np.float32) for name, array in
+                                                         drawn.items()}))
+    conv, *rest = fold_affine(graph).nodes
+    wanted = refolded(graph.nodes[0], graph.nodes[1:len(graph.nodes) - len(rest)])
+    assert wanted is not None
+    for name in ("weight", "bias"):
+        assert np.array_equal(conv[name].array().view(np.uint16), wanted[name].array().view(np.uint16))
+    assert bool(rest) == (gain > 1)
 
 
 def test_without_them_it_is_rounded_twice(normed, drawn):
