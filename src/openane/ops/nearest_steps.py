@@ -32,7 +32,7 @@ from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Parameter
 from openane.ops.stages import Stages
-from openane.ops.written_steps import MOST, NAME, two_factors, written_steps
+from openane.ops.written_steps import ENDS, MOST, NAME, two_factors, written_steps
 
 PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
               *(Parameter(name, const=True, kind="number") for name in ("low", "high")),
@@ -142,4 +142,4 @@ def _rounded(stages: Stages, x: Tensor, units: float) -> Tensor:
 
 
 OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, fewer=_fewer,
-          rounds=True, recognise=written_steps),)
+          rounds=True, recognise=dict.fromkeys(ENDS, written_steps)),)

@@ -125,7 +125,7 @@ RULES = (engine_slopes, *ENGINE)
 OPS = (
     Op("prelu", (X, ALPHA), partial(_infer, name="prelu", parameters=(X, ALPHA)), _prelu, rules=RULES,
        lower=_lower_prelu, post=_prelu_stage, gradient=_gradient, weights=("alpha",), computed=_computed_prelu,
-       homogeneous=lambda node: ("x",), recognise=written_rectifier),
+       homogeneous=lambda node: ("x",), recognise=dict.fromkeys(("add", "sub"), written_rectifier)),
     Op("softplus_parametric", (X, ALPHA, BETA),
        partial(_infer, name="softplus_parametric", parameters=(X, ALPHA, BETA)), _softplus, rules=RULES,
        lower=_lower_softplus, expand=_expand_softplus),

@@ -158,7 +158,7 @@ def _op(name: str, function: Function) -> Op:
               decompose=None if squares or name == "reduce_prod" else _decompose,
               gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
               expand=_expand_product if name == "reduce_prod" else None, normalises=name.endswith("_norm"),
-              recognise=log_sum_of if name == "reduce_log_sum_exp" else None,
+              recognise=dict.fromkeys(("log", "reduce_log_sum"), log_sum_of) if name == "reduce_log_sum_exp" else {},
               table_of=TABLES.get(name, ""), fewer=along(PARAMETERS),
               factors=(lambda node: {"x": 2.0}) if name == "reduce_sum_square" else None,
               homogeneous=(lambda node: ("x",)) if name in ("reduce_l1_norm", "reduce_l2_norm") else None)

@@ -200,5 +200,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference, name=name),
                rules=(*ENGINE, constant_places, small_enough), lower=_lower, gradient=_gradient,
-               positions=WHERE[name], recognise=relative_places if name == "resample" else None)
+               positions=WHERE[name], recognise={name: relative_places} if name == "resample" else {})
             for name, parameters in PARAMETERS.items())

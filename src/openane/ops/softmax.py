@@ -158,12 +158,8 @@ def logarithm_of(node: Node, names: set[str], producers: Mapping[int, Node]) -> 
     return rewriter.instead([rewriter.single("sub", x=below, y=rewriter.single("log", x=total))])
 
 
-def recognised(node: Node, names: set[str], producers: Mapping[int, Node]) -> tuple[Node, ...] | None:
-    """A softmax that is written out, or the logarithm of one."""
-    return logarithm_of(node, names, producers) or softmax_of(node, names, producers)
-
-
 OPS = (Op("softmax", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
-          gradient=_gradient, scores=True, over=True, table_of="exp", recognise=recognised,
+          gradient=_gradient, scores=True, over=True, table_of="exp", recognise={
+              "log": logarithm_of, "mul": softmax_of, "real_div": softmax_of},
           fewer=along(PARAMETERS),
           inherent="maximum, difference, power, sum and quotient are a task each, over whatever axis"),)

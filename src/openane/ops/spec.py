@@ -68,6 +68,10 @@ class OperationEvidence(StrEnum):
     FOLDED = "folded"      # never runs: computed when the model is compiled
 
 
+Recognise = Callable[[Node, set[str], Mapping[int, Node]], tuple[Node, ...] | None]
+"""Given the last of the nodes that an operation may be written out in, the names taken and the producers of values: the
+nodes that replace that one, None where it is something else."""
+
 Stage = tuple[Post, Table | None]
 """What the neural engine does to every result it makes: activation(scale * (x + bias)), with the table it reads."""
 
@@ -190,8 +194,8 @@ class Op:
       take weights the program computes; None where it takes them itself.
     - `channels_of` names the operands that are worth compressing where they are large constants, and says along which
       of their dimensions numbers belong together: those of an output channel, of a row of a table.
-    - `recognise` finds the operation where it is written out in others: given the last node of these, the names taken
-      and the producers of values, the nodes that replace that one. `takes_up` names the operands that a constant factor
+    - `recognise` finds the operation where it is written out in others, by the operation of the last node of these.
+      `takes_up` names the operands that a constant factor
       of its result, and a constant added to it, can become. `merge` makes one node of it and of one that made its x.
     - `homogeneous` names the operands of a node that, multiplied by a number above 0, multiply its results by it.
     - `factors` gives, by operand, the degrees of a result that is a product of powers of operands, or a sum of such.
@@ -221,7 +225,7 @@ class Op:
     weights: tuple[str, ...] = ()
     computed: Callable[[Node, Any], tuple[Value, ...] | None] | None = None
     channels_of: Mapping[str, Callable[[Node], int]] = field(default_factory=dict)
-    recognise: Callable[[Node, set[str], Mapping[int, Node]], tuple[Node, ...] | None] | None = None
+    recognise: Mapping[str, Recognise] = field(default_factory=dict)
     takes_up: tuple[str, ...] = ()
     merge: Callable[[Node, Node], Node | None] | None = None
     sums_products: bool = False  # in the neural engine's accumulator

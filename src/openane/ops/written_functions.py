@@ -8,7 +8,7 @@ which exporters write with relu6, take half the tasks as one share and its produ
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache, lru_cache
 from typing import Any
@@ -41,12 +41,12 @@ PARTS = frozenset(["exp", "erf", "tanh", "sigmoid", "relu6", "clip", "minimum"])
 functions are to be close."""
 
 
-def written_functions(placed: PlacedGraph, names: set[str]) -> list[Node]:
+def written_functions(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     """The nodes of the graph, with functions that are written out as nodes of their own."""
     graph, made = placed.graph, dict[int, tuple[Node, ...]]()
     search = _Search(placed.producers, graph.metadata.get(FUNCTIONS) == CLOSE)
     if not search.may_hold(graph.nodes):
-        return list(graph.nodes)
+        return graph.nodes
     for node in graph.nodes:
         found = search.found(node)
         if found is not None:

@@ -12,7 +12,7 @@ squared mean, and roots of means of squares.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Norm:
     offset: np.ndarray | None
 
 
-def written_norms(placed: PlacedGraph, names: set[str]) -> list[Node]:
+def written_norms(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     """The nodes of the graph, with normalisations that are written out as nodes of their own."""
     made = Replacements()
     for x, axes in subjects(placed):
@@ -59,8 +59,10 @@ def _ends(node: Node, norms: Mapping[int, Norm]) -> bool:
         any(not value.constant and id(value) not in norms for value in node.values())
 
 
-def replaced(graph: Graph, made: Replacements) -> list[Node]:
+def replaced(graph: Graph, made: Replacements) -> Sequence[Node]:
     """The nodes of the graph with others in place of some."""
+    if not made:
+        return graph.nodes
     return [new for place, node in enumerate(graph.nodes) for new in made.get(place, (node,))]
 
 

@@ -6,7 +6,7 @@ squares are no fp16 numbers (see reduce_composed.py): large numbers stay in rang
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import frexp, sqrt
 
 import numpy as np
@@ -27,13 +27,13 @@ RECIPROCALS = frozenset(["inverse", "real_div", "rsqrt"])
 """Operations whose result is the reciprocal of a root."""
 
 
-def written_roots(placed: PlacedGraph, names: set[str]) -> list[Node]:
+def written_roots(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     """The nodes of the graph, roots of variances and mean squares, and their reciprocals, as lengths. Reciprocals that
     stay beside a norm are left: its gradient reads them."""
     return _rewritten(placed, names, Rewriting(_root_of, _as_length, lambda node: node.op in RECIPROCALS))
 
 
-def written_variances(placed: PlacedGraph, names: set[str]) -> list[Node]:
+def written_variances(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     """The nodes of the graph, variances and mean squares as sums of squares of what is small enough. Means of squares
     that stay beside a norm are left, too."""
     return _rewritten(placed, names, Rewriting(_spread_of, _as_squares, lambda node: average_of(node) is not None))
@@ -49,8 +49,10 @@ class Rewriting:
     leave: Callable[[Node], bool]
 
 
-def _rewritten(placed: PlacedGraph, names: set[str], rewriting: Rewriting) -> list[Node]:
+def _rewritten(placed: PlacedGraph, names: set[str], rewriting: Rewriting) -> Sequence[Node]:
     made, left = Replacements(), set[int]()
+    if not placed.averages:
+        return placed.graph.nodes
     normal = {id(node.get("x")) for node in placed.graph.nodes if get_op(node.op).normalises and node.op not in ALONE}
     for x, axes in subjects(placed):
         reader = MomentReader(placed, x, axes)

@@ -101,13 +101,13 @@ def stated_of(node: Node, name: str) -> float:
 
 
 Look = Callable[[Value, Producers], Steps | None]
+ENDS = ("add", "clip", "mul", "sub")
+"""What such a node may be."""
 
 
 def written_steps(node: Node, names: set[str], producers: Producers) -> tuple[Node, ...] | None:
     """A node whose result is whole steps of something, or a number of such, as a nearest_steps."""
-    if node.op not in ("clip", "add", "sub", "mul") or node.output.dtype not in FLOATS:
-        return None
-    found = _steps(node.output, {**producers, id(node.output): node})
+    found = _made_by(node, producers) if node.op in ENDS and node.output.dtype in FLOATS else None
     if found is None or not found.holdable or found.x.type != node.output.type:
         return None
     given = {"units": found.units, "low": found.low, "high": found.high, "zero": found.zero, "scale": found.scale}
@@ -118,8 +118,10 @@ def written_steps(node: Node, names: set[str], producers: Producers) -> tuple[No
 def _steps(value: Value, producers: Producers) -> Steps | None:
     """What a value is, where it is whole steps with bounds."""
     node = producers.get(id(value))
-    if node is None:
-        return None
+    return None if node is None else _made_by(node, producers)
+
+
+def _made_by(node: Node, producers: Producers) -> Steps | None:
     if node.op == "cast":
         return _cast(node, producers)
     if node.op == "clip":

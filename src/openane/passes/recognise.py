@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 
 from openane.graph import Graph, Node, Value
-from openane.ops import all_ops, arguments, get_op
+from openane.ops import arguments, get_op
 from openane.ops.affine import factor, summand
+from openane.ops.endings import endings
 from openane.ops.moment_reading import PlacedGraph
 from openane.ops.written_cosines import written_cosines
 from openane.ops.written_functions import written_functions
@@ -34,10 +35,9 @@ def recognise(graph: Graph) -> Graph:
             graph = remove_dead_code(changed)
             placed = PlacedGraph(graph)
     producers = placed.producers
-    known = [op.recognise for op in all_ops().values() if op.recognise is not None]
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = (made for look in known if (made := look(node, names, producers)) is not None)
+        found = (made for look in endings(node) if (made := look(node, names, producers)) is not None)
         nodes += next(found, (node,))
     changed = rebuilt(graph, nodes)
     return _taking_up(graph if changed is graph else remove_dead_code(changed))

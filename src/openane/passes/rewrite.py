@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from openane.graph import Graph, Node, Value, substituted
 
@@ -13,9 +14,13 @@ __all__ = ["only_user", "rebuilt", "substituted", "taken_names"]
 def rebuilt(graph: Graph, nodes: Iterable[Node], outputs: Iterable[Value] | None = None) -> Graph:
     """The graph with other nodes (and outputs); itself when nothing changes."""
     made, results = tuple(nodes), graph.outputs if outputs is None else tuple(outputs)
-    if tuple(map(id, (*made, *results))) == tuple(map(id, (*graph.nodes, *graph.outputs))):
+    if _same(made, graph.nodes) and _same(results, graph.outputs):
         return graph
     return replace(graph, nodes=made, outputs=results)
+
+
+def _same(first: Sequence[object], second: Sequence[object]) -> bool:
+    return first is second or (len(first) == len(second) and all(map(is_, first, second)))
 
 
 def only_user(graph_users: Mapping[int, list[Node]], outputs: set[int], value: Value) -> Node | None:
