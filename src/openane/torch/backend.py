@@ -11,10 +11,12 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch.fx import GraphModule
+from torch.fx.node import map_arg
 
 from openane.errors import AneError, UnsupportedError
 from openane.loaded import MOST_SHAPES, EngineOptions
@@ -48,23 +50,34 @@ class EngineGraph:
         self._module, self._options, self.whole = module, options, whole
         self._static = [isinstance(each, torch.nn.Parameter) or bool(getattr(each, STATIC, None)) for each in inputs]
         self._programs: OrderedDict[object, EngineProgram | None] = OrderedDict()
+        self._asked = frozenset(place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))
+                                if _is_number(node) and not self._static[place])
+        self._numbers: set[tuple[Any, ...]] = set()
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *given: Any) -> Any:
         """The graph's results: the engine's, or PyTorch's."""
-        if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
+        if torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in given):
             _say(UnsupportedError("torch.compile", "gradients are PyTorch's to compute", remedy="call the model under "
                                   "torch.no_grad(), or use openane.torch.to_engine"))
-            return self._module(*arguments)
+            return self._module(*given)
+        arguments = self._settled(given)
         program = self._program(arguments)
         if program is None:
-            return self._module(*arguments)
+            return self._module(*given)
         return program(*(each for each, static in zip(arguments, self._static, strict=True)
                          if not static and isinstance(each, torch.Tensor)))
 
     def require(self, arguments: Sequence[Any]) -> None:
         """Compiles for shapes that are known. UnsupportedError, and others of `EngineProgram`, where that fails."""
         if all(isinstance(each, torch.Tensor | int) for each in arguments):
-            self._programs[self._key(arguments)] = self._compiled(arguments)
+            settled = self._settled(arguments)
+            self._programs[self._key(settled)] = self._compiled(settled)
+
+    def _settled(self, arguments: Sequence[Any]) -> Sequence[Any]:
+        """The arguments, as numbers where the graph asks nothing of them but their number: with dynamic=True PyTorch
+        makes tensors of all fractions that a model holds, such as a norm's epsilon."""
+        return [each.item() if place in self._asked and isinstance(each, torch.Tensor) else each
+                for place, each in enumerate(arguments)]
 
     def _program(self, arguments: Sequence[Any]) -> EngineProgram | None:
         key = self._key(arguments)
@@ -81,7 +94,13 @@ class EngineGraph:
         return held, shapes_of([each for each, static in zip(arguments, self._static, strict=True) if not static])
 
     def _tried(self, arguments: Sequence[Any]) -> EngineProgram | None:
+        numbers = tuple(arguments[place] for place in sorted(self._asked))
         try:
+            if len(self._numbers) == MOST_SHAPES and numbers not in self._numbers:
+                raise UnsupportedError("torch.compile", "numbers of a graph are constants of its program",
+                                       limit=f"{MOST_SHAPES} different ones", found="more",
+                                       remedy="hand over a tensor for a number that changes")
+            self._numbers.add(numbers)
             return self._compiled(arguments)
         except AneError as error:
             if self.whole:
@@ -101,13 +120,13 @@ class _Bound(torch.nn.Module):  # type: ignore[misc]  # where PyTorch states no 
         super().__init__()
         self._fixed: list[str | None] = []
         self._numbers: dict[int, Any] = {}
-        self.graph_module = module
+        self.graph_module = _with_numbers(module, arguments)
         for place, (each, held) in enumerate(zip(arguments, static, strict=True)):
             name = f"held_{place}" if held else None
             if held:
                 self.register_buffer(f"held_{place}", each.detach())
             elif not isinstance(each, torch.Tensor):
-                self._numbers[place] = int(each)
+                self._numbers[place] = each if isinstance(each, float) else int(each)
             self._fixed.append(name)
 
     def changing(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
@@ -121,6 +140,31 @@ class _Bound(torch.nn.Module):  # type: ignore[misc]  # where PyTorch states no 
         return self.graph_module(*(getattr(self, name) if name is not None else
                                    self._numbers[place] if place in self._numbers else next(left)
                                    for place, name in enumerate(self._fixed)))
+
+
+def _is_number(node: torch.fx.Node) -> bool:
+    """Whether a graph asks nothing of an argument but its number."""
+    return bool(node.users) and all(user.op == "call_method" and user.target == "item" for user in node.users)
+
+
+def _with_numbers(module: GraphModule, arguments: Sequence[Any]) -> GraphModule:
+    """The graph with the numbers that are known in the places of what asks for them."""
+    graph = deepcopy(module.graph)
+    for place, node in enumerate(graph.find_nodes(op="placeholder")):
+        if isinstance(arguments[place], float) and _is_number(node):
+            for asked in list(node.users):
+                _put(asked, arguments[place])
+                graph.erase_node(asked)
+    return GraphModule(module, graph)
+
+
+def _put(node: torch.fx.Node, number: float) -> None:
+    """Replaces what a node gives by a number."""
+    def exchanged(each: torch.fx.Node) -> Any:
+        return number if each is node else each
+
+    for user in list(node.users):
+        user.args, user.kwargs = map_arg(user.args, exchanged), map_arg(user.kwargs, exchanged)
 
 
 def _whole() -> bool:

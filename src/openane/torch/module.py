@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from openane.errors import UnsupportedError
 from openane.loaded import MOST_SHAPES, EngineOptions
 from openane.torch.gradients import differentiable
 from openane.torch.program import EngineProgram, shapes_of
@@ -24,6 +25,9 @@ def to_engine(module: torch.nn.Module, example: Any = None, **options: Any) -> E
     The module is used as it is: its weights are those of the result, which `state_dict` and `load_state_dict` read and
     write as ever. Changed weights, and arguments of other shapes, are compiled for when they come.
     """
+    if not isinstance(module, torch.nn.Module):
+        raise UnsupportedError("to_engine", "it takes a module of PyTorch", found=type(module).__name__,
+                               remedy='give functions to torch.compile(function, backend="openane")')
     made = EngineModule(module, EngineOptions(**options))
     if example is not None:
         arguments, keywords = _called(example)
@@ -92,8 +96,14 @@ class EngineModule(torch.nn.Module):  # type: ignore[misc]  # where PyTorch stat
         self.training = mode
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a file holds: no programs, which are compiled when the copy is called."""
+        return {**self.__dict__, "_programs": OrderedDict(), "_differentiable": {}}
+
     def __getattr__(self, name: str) -> Any:
         """What this module lacks and the other has."""
+        if "original" not in self.__dict__:  # a copy that has nothing yet
+            raise AttributeError(name)
         return getattr(self.__dict__["original"], name)
 
 

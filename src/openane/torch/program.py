@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,7 +53,8 @@ class EngineProgram:
 
 
 def exported(module: torch.nn.Module, arguments: Sequence[Any], keywords: dict[str, Any]) -> Any:
-    """The module as a program of `torch.export`. UnsupportedError where PyTorch cannot make one, or it has states."""
+    """The module as a program of `torch.export`. UnsupportedError where PyTorch cannot make one, or it has states; a
+    warning where it keeps running statistics."""
     try:
         with torch.no_grad():
             program = torch.export.export(module, tuple(arguments), keywords or None, strict=False)
@@ -63,12 +65,28 @@ def exported(module: torch.nn.Module, arguments: Sequence[Any], keywords: dict[s
     if written:
         raise UnsupportedError("the module", "it writes to its buffers", found=", ".join(written.values()),
                                remedy="call eval() on it, or export it as a model with states")
+    kept = _written_in_place(program)
+    if kept:
+        warnings.warn(f"the module writes to its buffers ({', '.join(kept)}), which the engine does not: running "
+                      "statistics stay as they are; call eval() on the norms that keep them", stacklevel=3)
     return program
 
 
+def _written_in_place(program: Any) -> list[str]:
+    """The buffers that a program's graph changes before it is made functional."""
+    buffers = program.graph_signature.inputs_to_buffers
+    nodes = [node for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+    return sorted({buffers[node.args[0].name] for node in nodes if node.target._schema.is_mutable and
+                   isinstance(node.args[0], torch.fx.Node) and node.args[0].name in buffers})
+
+
 def shapes_of(arguments: Any) -> Shapes:
-    """What a program for these arguments is made for."""
+    """What a program for these arguments is made for. UnsupportedError for arrays of numpy among them."""
     leaves, spec = pytree.tree_flatten(arguments)
+    array = next((each for each in leaves if isinstance(each, np.ndarray)), None)
+    if array is not None:
+        raise UnsupportedError("the module", "arguments are tensors of PyTorch", found="an array of numpy",
+                               remedy="torch.from_numpy(array)")
     return (str(spec), *((tuple(each.shape), each.dtype) if isinstance(each, torch.Tensor) else each
                          for each in leaves))
 

@@ -181,7 +181,7 @@ class TorchStep(AnyStep):
         found = self.argument(name)
         if isinstance(found, Value):
             raise UnsupportedError(self.label, f"{what} must be a constant", found=f"{found.name!r}, computed",
-                                   remedy="make it a parameter or a buffer of the module")
+                                   remedy="make it a parameter or a buffer of the module, one that is not trained here")
         return found
 
     def half(self, name: str) -> np.ndarray | None:

@@ -27,8 +27,11 @@ def _convolution(step: TorchStep) -> Result:
                                 "pad": _pairs(padding)}
     if not transposed:
         known = not isinstance(step.argument("weight"), Value)
-        return step.add("conv", x=x, weight=step.rounded("weight") if known else step.value("weight"),
-                        bias=step.rounded("bias"), **settings)
+        weight = step.rounded("weight") if known else step.value("weight")
+        if not isinstance(step.argument("bias"), Value):
+            return step.add("conv", x=x, weight=weight, bias=step.rounded("bias"), **settings)
+        products = step.add("conv", part="products", x=x, weight=weight, **settings)
+        return _with(step, products, (-1, *(1,) * axes), "bias")
     extra = step.integers("output_padding", axes)
     behind = [before - more for before, more in zip(padding, extra, strict=True)]
     settings["pad"] = [count for before, after in zip(padding, behind, strict=True)
@@ -189,9 +192,12 @@ def _batch_norm(step: TorchStep) -> Result:
 def _layer_norm(step: TorchStep) -> Result:
     """The last axes, one for each of normalized_shape."""
     x = step.value("input")
-    axes = range(x.type.rank - len(step.integers("normalized_shape")), x.type.rank)
-    result = step.add("layer_norm", x=x, axes=axes, gamma=step.half("weight"), beta=step.half("bias"),
-                      epsilon=_epsilon(step))
+    shape = step.integers("normalized_shape")
+    settings: dict[str, Any] = {"axes": range(x.type.rank - len(shape), x.type.rank), "epsilon": _epsilon(step)}
+    if any(isinstance(step.argument(name), Value) for name in ("weight", "bias")):
+        result = _with(step, step.add("layer_norm", part="normal", x=x, **settings), shape, "weight", "bias")
+    else:
+        result = step.add("layer_norm", x=x, gamma=step.half("weight"), beta=step.half("bias"), **settings)
     return (result, None, None) if step.op.startswith("native") else result
 
 
@@ -202,12 +208,21 @@ def _group_norm(step: TorchStep) -> Result:
     groups = int(step.argument("group" if native else "num_groups"))
     split = step.reshaped(x, (x.shape[0], groups, prod(x.shape[1:]) // groups), "groups")
     normal = step.add("layer_norm", part="normal", x=split, axes=[2], epsilon=_epsilon(step))
-    result = step.reshaped(normal, x.shape, "whole")
-    for name, op in (("weight", "mul"), ("bias", "add")):
-        vector = step.half(name)
-        if vector is not None:
-            result = step.add(op, part=name, x=result, y=vector.reshape(-1, *(1,) * (x.type.rank - 2)))
+    result = _with(step, step.reshaped(normal, x.shape, "whole"), (-1, *(1,) * (x.type.rank - 2)), "weight", "bias")
     return (result, None, None) if native else result
+
+
+def _with(step: TorchStep, x: Value, shape: Sequence[int], *names: str) -> Value:
+    """`x` times the operator's weight, and its bias added: constants or values, in this shape, where they are given."""
+    for name in names:
+        given, op = step.argument(name), "mul" if name == "weight" else "add"
+        half = None if isinstance(given, Value) else step.half(name)
+        if isinstance(given, Value):
+            counts = [given.type.elements if extent < 0 else extent for extent in shape]
+            x = step.add(op, part=name, x=x, y=step.reshaped(step.number(name), counts, f"{name}_shaped"))
+        elif half is not None:
+            x = step.add(op, part=name, x=x, y=half.reshape(shape))
+    return x
 
 
 def _instance_norm(step: TorchStep) -> Result:
