@@ -9,11 +9,13 @@ from zipfile import BadZipFile, ZipFile
 
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.step import COMPLEX
 
-KEPT = ("einsum", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "instance_norm", "leaky_relu", "linear",
-        "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "prelu", "reflection_pad1d",
-        "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll", "rsub",
-        "scaled_dot_product_attention", "silu", "softplus", "stack")
+KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "einsum", "elu", "gelu", "hardsigmoid",
+        "hardswish", "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
+        "linalg_solve", "linear", "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "polar", "prelu",
+        "prod", "reflection_pad1d", "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll",
+        "rsub", "scaled_dot_product_attention", "silu", "softplus", "stack")
 """Operators PyTorch would take apart though the graph has counterparts."""
 
 MOST_ROUNDS = 4
@@ -59,7 +61,13 @@ def _decompositions(torch: Any) -> Any:
 def taken_apart(torch: Any, program: Program) -> Program:
     """The program in operators that are imported: those that are not, by PyTorch's own definition where it has one."""
     table = _decompositions(torch)
-    program = program.run_decompositions(table)
+    try:
+        program = program.run_decompositions(table)
+    except Exception as error:  # whatever PyTorch meets in its own program
+        raise UnsupportedError("PyTorch program", "PyTorch cannot take its operators apart",
+                               found=f"{type(error).__name__}: {str(error).strip()[:120]}",
+                               remedy="write the function with other operators, without assignments to parts of "
+                                      "tensors") from None
     known = torch._decomp.decomposition_table
     for _ in range(MOST_ROUNDS):
         others = {node.target for node in _computed(program) if node.target in known and _unknown(node.target)}
@@ -72,7 +80,8 @@ def taken_apart(torch: Any, program: Program) -> Program:
 
 
 def _unknown(target: Any) -> bool:
-    return target._schema.name.removeprefix("aten::") not in OPERATORS
+    name = target._schema.name.removeprefix("aten::")
+    return name not in OPERATORS and COMPLEX + name not in OPERATORS
 
 
 def _helps(torch: Any, program: Program, table: Any, target: Any) -> bool:

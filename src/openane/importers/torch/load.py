@@ -14,10 +14,11 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
 from openane.importers.shapes import agreeing
-from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.step import typed_errors
 from openane.importers.torch.experts import expert_order
 from openane.importers.torch.exported import Program, needed, package, read, taken_apart, with_shapes
 from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.refusals import unknown
 from openane.importers.torch.states import States
 from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
 from openane.ops.accuracy import CLOSE, FUNCTIONS
@@ -98,6 +99,9 @@ class _Import:
             held = state[spec.target] if spec.target in state else constants[spec.target]
             written = spec.target in self.program.graph_signature.buffers_to_mutate.values()
             return self.states.read(spec.target, held) if written else held
+        if kind == "TOKEN":
+            raise UnsupportedError("PyTorch program", "operators that check, print or assert are not imported",
+                                   found="one that is ordered by a token", remedy="leave the checks out of forward()")
         if kind != "USER_INPUT":
             raise UnsupportedError(f"PyTorch input {node.name!r}", "inputs are tensors", found=kind.lower(),
                                    remedy="export a module whose forward() takes tensors alone")
@@ -131,7 +135,8 @@ class _Import:
         name = kind_prefix(arguments.values(), kind) + op
         handler = OPERATORS.get(name)
         if handler is None:
-            raise unknown_operator(label, name, OPERATORS, "write it with others")
+            self._refuse_random(node, label)
+            raise unknown(label, name)
         step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
         with typed_errors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
@@ -166,11 +171,15 @@ class _Import:
                                    found=node.args[0].target, remedy="leave the result unused")
         return found
 
-    def _folded(self, node: Any, label: str, op: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
-        """The result of an operator whose arguments are all known, computed by PyTorch."""
-        if self.torch.Tag.nondeterministic_seeded in node.target.tags and arguments.get("dropout_p") != 0:
+    def _refuse_random(self, node: Any, label: str) -> None:
+        if self.torch.Tag.nondeterministic_seeded in node.target.tags:
             raise UnsupportedError(label, "random numbers cannot be drawn", found=node.target,
                                    remedy="export the model for inference (model.eval()), or pass them as an input")
+
+    def _folded(self, node: Any, label: str, op: str, fake: Any, arguments: Mapping[str, Any]) -> Any:
+        """The result of an operator whose arguments are all known, computed by PyTorch."""
+        if arguments.get("dropout_p") != 0:
+            self._refuse_random(node, label)
         known = [extent for extent in getattr(fake, "shape", ()) if isinstance(extent, int)]
         if prod(known) > MAXIMUM_ELEMENTS:
             raise UnsupportedError(label, "a constant holds too many elements", limit=MAXIMUM_ELEMENTS,

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from openane.graph import Value
-from openane.importers.composites import GELU_MODES, hard_sigmoid, hard_swish, power, scaled_elu
+from openane.importers.composites import (
+    GELU_MODES,
+    arc_tangent_of,
+    hard_sigmoid,
+    hard_swish,
+    inverse_hyperbolic_cosine,
+    inverse_hyperbolic_sine,
+    power,
+    scaled_elu,
+)
 from openane.importers.masks import FARTHEST, MEANS_FARTHEST
 from openane.importers.step import to_half
 from openane.importers.torch.step import Handler, Result, TorchStep, as_numpy
@@ -17,7 +26,7 @@ from openane.ops.halves import LARGEST
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
-    "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "floor": "floor", "relu": "relu", "round": "round",
+    "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "floor": "floor", "relu": "relu",
     "sigmoid": "sigmoid", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
     "square": "square", "tan": "tan", "tanh": "tanh",
 }
@@ -227,6 +236,49 @@ def _is_nan(step: TorchStep) -> Result:
     return step.add("not_equal", x=x, y=x)
 
 
+def _hyperbolic(function: Callable[[TorchStep, Value], Value]) -> Handler:
+    return lambda step: function(step, step.number("self"))
+
+
+def _angle(step: TorchStep) -> Result:
+    return arc_tangent_of(step, step.number("self"), step.number("other"))
+
+
+def _sign_as_angle(step: TorchStep) -> Result:
+    """That of a real number: pi below 0."""
+    below = step.add("less", part="below", x=step.number("self"), y=0.0)
+    return step.add("mul", x=step.cast(below, "fp16", "one"), y=math.pi)
+
+
+def _hypotenuse(step: TorchStep) -> Result:
+    """The length of two numbers, whose squares are not stored."""
+    parts = [step.spread(step.number(name), step.shape, name) for name in ("self", "other")]
+    both = step.add("stack", part="both", values=tuple(parts), axis=len(step.shape))
+    return step.add("reduce_l2_norm", x=both, axes=[-1], keep_dims=False)
+
+
+def _round(step: TorchStep) -> Result:
+    """To the nearest whole number, or multiple of a power of ten."""
+    x, decimals = step.number("self"), int(step.argument("decimals", 0))
+    if not decimals:
+        return step.add("round", x=x)
+    scaled = step.add("mul", part="scaled", x=x, y=10.0 ** decimals)
+    return step.add("mul", x=step.add("round", part="whole", x=scaled), y=10.0 ** -decimals)
+
+
+def _erfc(step: TorchStep) -> Result:
+    return step.add("sub", x=1.0, y=step.add("erf", part="erf", x=step.number("self")))
+
+
+def _with_sign(step: TorchStep) -> Result:
+    """The magnitude of one operand with the sign of the other."""
+    size, sign = step.add("abs", part="size", x=step.number("self")), step.other("other", step.kind)
+    if not isinstance(sign, Value):
+        return step.add("mul", x=size, y=math.copysign(1.0, sign))
+    negative = step.add("mul", part="negative", x=size, y=-1.0)
+    return step.add("select", cond=step.add("less", part="below", x=sign, y=0.0), a=negative, b=size)
+
+
 def _expm1(step: TorchStep) -> Result:
     return step.add("sub", x=step.add("exp", part="one", x=step.number("self")), y=1.0)
 
@@ -252,6 +304,9 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
+    "acosh": _hyperbolic(inverse_hyperbolic_cosine), "angle": _sign_as_angle,
+    "asinh": _hyperbolic(inverse_hyperbolic_sine), "atan2": _angle, "copysign": _with_sign, "erfc": _erfc,
+    "hypot": _hypotenuse, "round": _round,
     "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu, "expm1": _expm1,
     "fmod": _truncated_remainder, "isnan": _is_nan, "log10": _logarithm(10), "log2": _logarithm(2), "trunc": _truncated,
     "gelu": _gelu,

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from openane.graph import Value
+from openane.importers.composites import arc_tangent_of
 from openane.importers.torch.operators.layout import OPERATORS as LAYOUT
 from openane.importers.torch.step import COMPLEX, ComplexValue, Handler, Result, TorchStep
 
@@ -127,6 +128,19 @@ def _magnitude(step: TorchStep) -> Result:
     return step.add("sqrt", x=step.add("add", part="sum", x=squares[0], y=squares[1]))
 
 
+def _angle(step: TorchStep) -> Result:
+    x = _pair(step, "self")
+    return arc_tangent_of(step, _imaginary(step, x), x.real)
+
+
+def _of_angle(step: TorchStep) -> Result:
+    """A length and an angle."""
+    size, angle = step.value("abs"), step.value("angle")
+    real, imaginary = (step.add("mul", part=f"{name}_part", x=size, y=step.add(name, part=name, x=angle))
+                       for name in ("cos", "sin"))
+    return ComplexValue(real, imaginary)
+
+
 def _product(step: TorchStep) -> Result:
     x, y = _pair(step, "self"), _pair(step, "other")
 
@@ -180,8 +194,9 @@ OPERATORS: Mapping[str, Handler] = {
     **{COMPLEX + name: lambda step: _pair(step, "self") for name in ("_to_copy", "alias", "clone", "detach")},
     **{COMPLEX + name: handler for name, handler in {
         "_conj": _conjugate, "_conj_physical": _conjugate, "_fft_c2c": _complex_transform, "_fft_c2r": _real_result,
-        "_fft_r2c": _real_transform, "abs": _magnitude, "add": _sum("add"), "complex": _of_parts,
+        "_fft_r2c": _real_transform, "abs": _magnitude, "add": _sum("add"), "angle": _angle, "complex": _of_parts,
         "conj_physical": _conjugate, "imag": lambda step: _imaginary(step, _pair(step, "self")), "mul": _product,
-        "real": lambda step: _pair(step, "self").real, "resolve_conj": lambda step: _pair(step, "self"),
+        "polar": _of_angle, "real": lambda step: _pair(step, "self").real,
+        "resolve_conj": lambda step: _pair(step, "self"),
         "sub": _sum("sub"), "view_as_complex": _as_complex, "view_as_real": _as_real}.items()},
 }

@@ -173,7 +173,7 @@ def _added(step: TorchStep, x: Value, axis: int, places: np.ndarray, source: Val
     return x
 
 
-def _hits(step: TorchStep, index: Value, extent: int) -> Value:
+def hits_of(step: TorchStep, index: Value, extent: int) -> Value:
     """For every index (in a new last axis) whether it names each of `extent` positions, as numbers of fp16."""
     column = step.reshaped(index, (*index.shape, 1), "column")
     same = step.add("equal", part="same", x=column, y=np.arange(extent, dtype=np.int32))
@@ -190,7 +190,7 @@ def _written(step: TorchStep, x: Value, axis: int, places: Value, values: Value,
     order = [axis, *(d for d in range(x.type.rank) if d != axis)]
     source = step.reshaped(full, (*x.shape[:axis], count, *x.shape[axis + 1:]), "source")
     rows = step.reshaped(step.add("transpose", part="rows", x=source, perm=order), (count, prod(rest)), "flat")
-    hits = _hits(step, step.reshaped(places, (count,), "places"), extent)
+    hits = hits_of(step, step.reshaped(places, (count,), "places"), extent)
     written = step.add("matmul", part="written", x=hits, y=rows, transpose_x=True)
     back = step.add("transpose", part="back", x=step.reshaped(written, (extent, *rest), "parts"),
                     perm=np.argsort(order).tolist())
@@ -208,7 +208,7 @@ def _scatter(step: TorchStep) -> Result:
         raise step.refuse("reduce", step.argument("reduce"), "none, or add")
     if not index.shape or any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
         raise step.refuse("index", list(index.shape), f"the shape of self {list(x.shape)}, axis {axis} apart")
-    hits = _hits(step, _moved_last(step, index, axis, "index"), x.shape[axis])
+    hits = hits_of(step, moved_last(step, index, axis, "index"), x.shape[axis])
     written = _scattered(step, hits, axis, index.shape)
     if step.op == "scatter_add" or step.given("reduce"):
         if not isinstance(written, Value):
@@ -219,7 +219,7 @@ def _scatter(step: TorchStep) -> Result:
     return step.add("select", cond=cond, a=written, b=x)
 
 
-def _moved_last(step: TorchStep, value: Value, axis: int, part: str) -> Value:
+def moved_last(step: TorchStep, value: Value, axis: int, part: str) -> Value:
     """The value with an axis behind the others."""
     order = [*(d for d in range(value.type.rank) if d != axis), axis]
     return value if axis == value.type.rank - 1 else step.add("transpose", part=part, x=value, perm=order)
@@ -242,7 +242,7 @@ def _scattered(step: TorchStep, hits: Value, axis: int, shape: Sequence[int]) ->
     source = step.as_value(given, "src", FARTHEST)
     if source.shape != tuple(shape):
         source = step.add("slice_by_index", part="part", x=source, begin=[0] * len(shape), end=list(shape))
-    turned = step.cast(_moved_last(step, source, axis, "source"), "fp16")
+    turned = step.cast(moved_last(step, source, axis, "source"), "fp16")
     spread = step.add("mul", part="spread", x=hits, y=step.reshaped(turned, (*turned.shape, 1), "values"))
     return step.matched(_over_indices(step, "reduce_sum", spread, axis, "written"), step.kind)
 
@@ -298,8 +298,8 @@ def _gather(step: TorchStep) -> Result:
 def _taken(step: TorchStep, x: Value, index: Value, axis: int) -> Value:
     """Elements of a short axis at positions the engine found: sums of what is multiplied by 1 at the position and 0
     elsewhere, so that the host is not asked."""
-    hits = _hits(step, _moved_last(step, index, axis, "index"), x.shape[axis])
-    turned = _moved_last(step, x, axis, "rows")
+    hits = hits_of(step, moved_last(step, index, axis, "index"), x.shape[axis])
+    turned = moved_last(step, x, axis, "rows")
     rows = step.reshaped(turned, (*turned.shape[:-1], 1, turned.shape[-1]), "spread")
     kept = step.add("mul", part="kept", x=hits, y=rows)
     found = step.add("reduce_sum", part="found", x=kept, axes=[kept.type.rank - 1], keep_dims=False)

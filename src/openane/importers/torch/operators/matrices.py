@@ -178,9 +178,35 @@ def _distances_of_products(step: TorchStep, first: Value, second: Value) -> Valu
     return step.add("sqrt", x=step.add("relu", part="above", x=apart))
 
 
+def _pair_distances(step: TorchStep) -> Result:
+    """How far every row is from every one behind it."""
+    x, order = step.value("self"), float(step.argument("p", 2.0))
+    if order not in NORMS:
+        raise step.refuse("p", order, "one of 1, 2")
+    first, second = (step.add("gather", part=part, x=x, indices=places.astype(np.int32), axis=0)
+                     for part, places in zip(("first", "second"), np.triu_indices(x.shape[0], 1), strict=True))
+    return step.add(NORMS[order], x=step.add("sub", part="differences", x=first, y=second), axes=[-1], keep_dims=False)
+
+
+def _bilinear(step: TorchStep) -> Result:
+    """x1 W x2 + b for every matrix of W: a layer gives the rows that x2 is multiplied with."""
+    first, second = step.value("input1"), step.value("input2")
+    weight = to_array(step.constant("weight", "the weight"), step.label)
+    results, inner, outer = weight.shape
+    lines = prod(first.shape[:-1])
+    turned = np.ascontiguousarray(weight.transpose(0, 2, 1).reshape(results * outer, inner))
+    rows = step.add("linear", part="rows", x=step.reshaped(first, (lines, inner), "first"), weight=turned)
+    along = step.reshaped(rows, (lines, results, outer), "along")
+    column = step.reshaped(second, (lines, outer, 1), "second")
+    product = step.reshaped(step.add("matmul", part="product", x=along, y=column), step.shape)
+    bias = step.half("bias")
+    return product if bias is None else step.add("add", x=product, y=bias)
+
+
 OPERATORS: Mapping[str, Handler] = {
     "_cdist_forward": _distances, "addmm": _added_product("mat1", "mat2"),
-    "baddbmm": _added_product("batch1", "batch2"), "bmm": _product,
+    "_pdist_forward": _pair_distances, "baddbmm": _added_product("batch1", "batch2"), "bilinear": _bilinear,
+    "bmm": _product,
     "einsum": _einsum, "linear": _linear, "matmul": _product, "mm": _product,
     "scaled_dot_product_attention": _attention,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -82,11 +82,26 @@ def _variance(step: TorchStep) -> Result:
 
 
 def _norm(step: TorchStep) -> Result:
-    order = step.argument("ord", 2)
-    if order not in (1, 2):
-        raise step.refuse("ord", order, "1 or 2")
-    x = step.number("self")
-    return _reduced(step, f"reduce_l{int(order)}_norm", x, _axes(step, x))
+    """The norm of any order: of others than 1, 2 and the infinite ones what each element is of the largest is raised
+    to a power, so that no power overflows."""
+    order, x = float(step.argument("ord", 2)), step.number("self")
+    axes = _axes(step, x)
+    if order in (1.0, 2.0):
+        return _reduced(step, f"reduce_l{int(order)}_norm", x, axes)
+    size = step.add("abs", part="size", x=x)
+    if abs(order) == inf:
+        return _reduced(step, "reduce_max" if order > 0 else "reduce_min", size, axes)
+    if order == 0:
+        return _reduced(step, "reduce_sum", step.cast(step.add("not_equal", part="some", x=x, y=0.0), "fp16"), axes)
+    if order < 0:
+        raise step.refuse("ord", order, "0 or more, or -inf")
+    largest = step.add("reduce_max", part="largest", x=size, axes=axes, keep_dims=True)
+    none = step.add("equal", part="none", x=largest, y=0.0)
+    divisor = step.add("select", part="divisor", cond=none, a=np.float16(1), b=largest)
+    powers = step.add("pow", part="powers", x=step.add("real_div", part="share", x=size, y=divisor), y=order)
+    total = step.add("reduce_sum", part="total", x=powers, axes=axes, keep_dims=True)
+    length = step.add("mul", part="length", x=step.add("pow", part="root", x=total, y=1 / order), y=largest)
+    return step.reshaped(length, step.shape)
 
 
 def _softmax(step: TorchStep) -> Result:
@@ -136,6 +151,6 @@ OPERATORS: Mapping[str, Handler] = {
     "argmin": _position("reduce_argmin"), "argsort": _sort_positions, "cumsum": _cumulative,
     "linalg_vector_norm": _norm, "log_softmax": _log_softmax, "logsumexp": _reduction("reduce_log_sum_exp"),
     "max": _extreme("reduce_max", "reduce_argmax"), "mean": _reduction("reduce_mean"),
-    "min": _extreme("reduce_min", "reduce_argmin"), "prod": _reduction("reduce_prod"), "softmax": _softmax,
+    "min": _extreme("reduce_min", "reduce_argmin"), "softmax": _softmax,
     "sort": _sort, "sum": _reduction("reduce_sum"), "topk": _top, "var": _variance, "var_mean": _variance,
 }

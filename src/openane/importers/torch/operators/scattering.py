@@ -1,0 +1,72 @@
+"""PyTorch's scatter_reduce and index_reduce: elements at one position summed, averaged, multiplied, or the largest or
+smallest of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from openane.graph import Value
+from openane.importers.composites import multiplied
+from openane.importers.masks import FARTHEST
+from openane.importers.torch.operators.indexing import hits_of, moved_last
+from openane.importers.torch.step import Handler, Result, TorchStep
+
+_REDUCTIONS = {"sum": ("reduce_sum", "add", 0.0), "mean": ("reduce_sum", "add", 0.0),
+               "amax": ("reduce_max", "maximum", -FARTHEST), "amin": ("reduce_min", "minimum", FARTHEST),
+               "prod": ("", "mul", 1.0)}
+"""What reduces what is written to one position, what joins it with what was there, and what changes neither."""
+
+
+def _scatter_reduce(step: TorchStep) -> Result:
+    x, index = step.number("self"), step.value("index")
+    return _reduced(step, x, index, step.matched(step.value("src"), step.kind))
+
+
+def _index_reduce(step: TorchStep) -> Result:
+    """The same index for every slice of an axis."""
+    x, source, axis = step.number("self"), step.number("source"), step.axis("dim", len(step.shape))
+    index = step.value("index")
+    row = step.reshaped(index, [index.type.elements if at == axis else 1 for at in range(x.type.rank)], "row")
+    return _reduced(step, x, step.spread(row, source.shape, "index"), source)
+
+
+def _reduced(step: TorchStep, x: Value, index: Value, source: Value) -> Value:
+    axis, how = step.axis("dim", len(step.shape)), str(step.argument("reduce"))
+    if how not in _REDUCTIONS or step.kind != "float":
+        raise step.refuse("reduce", f"{how} of {step.kind}", f"one of {', '.join(_REDUCTIONS)} of floating point")
+    if not index.shape or any(at != axis and index.shape[at] != extent for at, extent in enumerate(x.shape)):
+        raise step.refuse("index", list(index.shape), f"the shape of self {list(x.shape)}, axis {axis} apart")
+    if source.shape != index.shape:
+        source = step.add("slice_by_index", part="part", x=source, begin=[0] * len(index.shape), end=list(index.shape))
+    op, join, neutral = _REDUCTIONS[how]
+    hits = hits_of(step, moved_last(step, index, axis, "index"), x.shape[axis])
+    turned = moved_last(step, source, axis, "source")
+    column = step.reshaped(turned, (*turned.shape, 1), "values")
+    named = step.add("greater", part="named", x=hits, y=0.5)
+    written = step.add("select", part="written", cond=named, a=column, b=np.float16(neutral))
+    counts = _over(step, "reduce_sum", hits, axis, "counts")
+    found = _over(step, op, written, axis, "found")
+    if step.argument("include_self", True):
+        joined = step.add(join, part="joined", x=x, y=found)
+        divisor = step.add("add", part="divisor", x=counts, y=1.0)
+        return step.add("real_div", x=joined, y=divisor) if how == "mean" else joined
+    if how == "mean":
+        found = step.add("real_div", part="mean", x=found, y=step.add("maximum", part="divisor", x=counts, y=1.0))
+    return step.add("select", cond=step.add("greater", part="taken", x=counts, y=0.5), a=found, b=x)
+
+
+def _over(step: TorchStep, op: str, value: Value, axis: int, part: str) -> Value:
+    """What is known of every index and position reduced over the indices; the positions become the axis again."""
+    rank = value.type.rank - 1
+    if op:
+        reduced = step.add(op, part=f"{part}_last", x=value, axes=[rank - 1], keep_dims=False)
+    else:
+        whole = multiplied(step, value, [rank - 1])
+        reduced = step.reshaped(whole, (*value.shape[:rank - 1], value.shape[rank]), f"{part}_last")
+    back = np.argsort([*(at for at in range(rank) if at != axis), axis]).tolist()
+    return reduced if axis == rank - 1 else step.add("transpose", part=part, x=reduced, perm=back)
+
+
+OPERATORS: Mapping[str, Handler] = {"index_reduce": _index_reduce, "scatter_reduce": _scatter_reduce}

@@ -1,0 +1,31 @@
+"""Operators of PyTorch that are refused, and what helps: by name where nothing that is called alike would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from openane.errors import UnsupportedError
+from openane.importers.step import unknown_operator
+from openane.importers.torch.operators import OPERATORS
+
+_FACTORS = "factorise the matrix on the host, before or behind the model: iterations that converge need more than fp16"
+_CHOICE = "keep every element, and choose with torch.where"
+REMEDIES: Mapping[str, str] = {
+    **dict.fromkeys(("_linalg_eigh", "_linalg_svd", "linalg_cholesky", "linalg_eig", "linalg_lstsq",
+                     "linalg_lu_factor_ex", "linalg_matrix_exp", "linalg_pinv", "linalg_qr",
+                     "linalg_solve_triangular"), _FACTORS),
+    **dict.fromkeys(("masked_scatter", "put"), _CHOICE),
+    "grid_sampler_3d": "sample slice by slice with grid_sample of images, or on the host",
+    "logcumsumexp": "subtract the largest element, and take log(cumsum(exp(x)))",
+    "max_unpool2d": "nn.Upsample, or a transposed convolution",
+    "mode": "count with one-hot comparisons and argmax, or on the host",
+    "nanmedian": "median, with torch.where in place of what is no number",
+}
+"""What to do instead, by operator."""
+
+
+def unknown(label: str, name: str) -> UnsupportedError:
+    """The error for an operator nobody imports."""
+    if name in REMEDIES:
+        return UnsupportedError(label, "this operator is not supported", found=name, remedy=REMEDIES[name])
+    return unknown_operator(label, name, OPERATORS, "write it with others")
