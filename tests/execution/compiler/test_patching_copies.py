@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,19 @@ import pytest
 
 from openane.compiler import Model, compile
 from openane.compiler.lower.allocation import Allocation
+from openane.compiler.lower.repeats import kept
 from openane.compiler.patch_model import in_place, recompiled, rewritten
 from openane.compiler.recipes import constant_product, neural_ops
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
+
+
+@pytest.fixture(autouse=True)
+def lowered_anew() -> Iterator[None]:
+    """Nothing is lowered as it was with other recipes, nor later as with those of a test here."""
+    kept().clear()
+    yield
+    kept().clear()
 
 
 def network() -> Graph:

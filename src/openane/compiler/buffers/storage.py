@@ -96,6 +96,10 @@ class ConstantPool:
             more[:self._end] = self._data[:self._end]
             self._data = more
 
+    def held(self, offset: int, size: int) -> bytes:
+        """The bytes of a piece."""
+        return self._data[offset:offset + size].tobytes()
+
     def taken(self) -> Constants:
         """The section; nothing can be added any more."""
         data, self._data = self._data[:self._end], self._data[:0]

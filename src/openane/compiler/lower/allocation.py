@@ -3,7 +3,7 @@ yet."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +19,7 @@ from openane.errors import UnsupportedError
 from openane.graph import Node
 from openane.ops.lowering import Tensor, plane_axis
 from openane.program import Constants
+from openane.record_classes import dataclass
 
 OPERANDS = 3
 """Streamed operands an operation may have."""
@@ -26,6 +27,19 @@ PADDED = 2
 """Streams and rows of constants take at most about so many times the elements' bytes."""
 NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Constants that a node stored: of `size` bytes at `offset` of a section, the kernel DMA's or that of operands, in
+    `slot`; `weights`: of its operands; coefficients in `packed`."""
+
+    kernels: bool
+    slot: int
+    offset: int
+    size: int
+    weights: bool
+    packed: PackedCoefficients | None = None
 
 
 class Allocation(RecipeContext):
@@ -44,6 +58,7 @@ class Allocation(RecipeContext):
         self.constants = self.kernels if kernels is None else ConstantPool(chip.limits)
         self.kernel_slot = slots.constants if kernels is None else kernels
         self.trace = Provenance()
+        self.fills: list[Fill] = []
         self.node: Node | None = None
 
     def scratch(self, shape: Sequence[int], order: Sequence[int] | None = None,
@@ -80,6 +95,8 @@ class Allocation(RecipeContext):
         """See ops.lowering.Lowering."""
         self._require_addressable(array.size * DType.FLOAT16.size)
         tensor = self.constants.surface(array)
+        size, _ = padded(tensor.shape, tensor.alignment)
+        self.fills.append(Fill(self.constants is self.kernels, tensor.slot, tensor.offset, size, True))
         self.trace.stored(self.node, array, tensor.offset)
         return tensor
 
@@ -89,11 +106,24 @@ class Allocation(RecipeContext):
 
     def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
         """See recipes.context.Context."""
-        owner = tuple(value.name for value in self.node.values() if value.constant) if weights and self.node else ()
-        offset = self.kernels.fill(packed.size, packed.write, owner if weights else None)
+        offset = self.kernels.fill(packed.size, packed.write, self._owner() if weights else None)
+        self.fills.append(Fill(True, self.kernel_slot, offset, packed.size, weights, packed))
         if weights:
             self.trace.packed(self.node, packed, offset, table)
         return offset
+
+    def held(self, fill: Fill) -> bytes:
+        """The bytes of constants that were stored."""
+        return (self.kernels if fill.kernels else self.constants).held(fill.offset, fill.size)
+
+    def refill(self, fill: Fill, write: Callable[[np.ndarray], None]) -> int:
+        """Stores constants of the same kind and size, which `write` puts there, for the node that is lowered."""
+        owner = self._owner() if fill.weights and fill.packed is not None else None
+        return (self.kernels if fill.kernels else self.constants).fill(fill.size, write, owner)
+
+    def _owner(self) -> tuple[str, ...]:
+        """Whose weights are stored: those of a node with these constants."""
+        return () if self.node is None else tuple([value.name for value in self.node.values() if value.constant])
 
     def all_constants(self) -> tuple[Constants, tuple[int, ...]]:
         """All constants, and where the kernel DMA's section begins if it has one; nothing can be added any more."""

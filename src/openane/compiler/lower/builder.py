@@ -7,6 +7,7 @@ from openane.compiler.loops.assign import access
 from openane.compiler.lower.allocation import Allocation
 from openane.compiler.lower.fusion import Fusion
 from openane.compiler.lower.lowered import Emitted, Lowered
+from openane.compiler.lower.repeats import Repeats
 from openane.compiler.lower.users import Users
 from openane.compiler.lower.values import Values
 from openane.compiler.recipes import (
@@ -52,7 +53,7 @@ def constant_elements(graph: Graph) -> int:
     return sum(of.elements for of in held.values())
 
 
-class Builder(Allocation, Fusion, Values):
+class Builder(Repeats):
     """What a node's lowering calls, for one graph and one chip: it implements `ops.lowering.Lowering` and
     `recipes.context.RecipeContext`. Most of its methods are recipes: functions whose first argument is the context, so
     that they can stand in a class as they are."""
@@ -98,11 +99,15 @@ class Builder(Allocation, Fusion, Values):
 
     def emit(self, operation: Operation) -> None:
         """See ops.lowering.Lowering. UnsupportedError for one more than an operation of a model may take."""
-        if len(self._emitted) - self._first >= MOST_OPERATIONS:
+        self._require_few(len(self._emitted) - self._first + 1)
+        self._emitted.append(Emitted(operation, self.node))
+
+    def _require_few(self, count: int) -> None:
+        """UnsupportedError for more engine operations than one of a model may take."""
+        if count > MOST_OPERATIONS:
             raise UnsupportedError(self.label, "one operation may take so many engine operations at most",
                                    limit=MOST_OPERATIONS, found=f"{MOST_OPERATIONS} and more",
                                    remedy="use a smaller input or window, or several operations")
-        self._emitted.append(Emitted(operation, self.node))
 
     def lower(self, node: Node) -> None:
         """Lowers one node. UnsupportedError when its operation has no lowering."""
@@ -113,8 +118,18 @@ class Builder(Allocation, Fusion, Values):
             raise UnsupportedError(node.label, "the operation has no lowering to engine operations",
                                    remedy="replace it by operations `ane ops` lists as running on the engine")
         self.node, self._first = node, len(self._emitted)
-        target: Lowering = self
-        function(self.trace.tagged(node), target)
+        here = None if get_op(node.op).view else self.situation(node)
+        repeated = None if here is None else self.repeat(here, node)
+        if repeated is not None:
+            self._require_few(len(repeated))
+            self._emitted += [Emitted(operation, node) for operation in repeated]
+        else:
+            before = None if here is None else self.before(here)
+            target: Lowering = self
+            function(self.trace.tagged(node), target)
+            if here is not None and before is not None:
+                self.keep(here, before, node, tuple([each.operation for each in self._emitted[self._first:]]))
+        self.fills.clear()
         self.node = None
 
     def finished(self) -> Lowered:

@@ -57,6 +57,10 @@ class Provenance:
                     self._known_again(operand) for name, operand in node.operands.items()}
         return Node(node.op, operands, node.outputs, node.name, node.source)
 
+    def latest(self, value: Value) -> Value:
+        """The value by which lowered nodes name a constant."""
+        return self._tagged.get(id(value), value)
+
     def channel_affine(self, node: Node) -> tuple[np.ndarray, np.ndarray]:
         """The gain and the offset of each channel, which can be told again."""
         affine = get_op(node.op).channel_affine
