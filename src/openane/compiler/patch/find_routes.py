@@ -17,11 +17,13 @@ from math import prod
 import numpy as np
 
 from openane.chips import Chip
-from openane.compiler.lower.builder import lower
+from openane.compiler.lower.builder import Builder
 from openane.compiler.lower.constant_arrays import address
 from openane.compiler.lower.provenance import Traced, keeps_weights
+from openane.compiler.lower.situations import Situation
 from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
+from openane.compiler.weights.pack import PackedCoefficients
 from openane.errors import AneError
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
@@ -141,11 +143,27 @@ def _numbered(node: Node, chip: Chip) -> list[np.ndarray]:
     alone = replace(node, operands={**node.operands, "weight": replace(weight, data=numbers)})
     try:
         with np.errstate(over="ignore"):
-            made = lower(Graph((node["x"],), (alone,), node.outputs), chip).traced.get(id(alone), ())
+            numbering = _Numbering(Graph((node["x"],), (alone,), node.outputs), chip)
+            numbering.lower(alone)
     except AneError:
         return []
+    made = () if id(alone) in numbering.trace.lost else numbering.trace.pieces.get(id(alone), ())
     orders = (each.piece.weights.of(numbers.reshape(-1)) if each.weights is None else each.weights for each in made)
     return [order.astype(np.int32) for order in orders]
+
+
+class _Numbering(Builder):
+    """Lowers a node to see what is packed, which is stored nowhere."""
+
+    def situation(self, node: Node) -> Situation | None:
+        """What is packed is asked for: no node is lowered as another one was."""
+        return None
+
+    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
+        """See recipes.context.RecipeContext."""
+        if weights:
+            self.trace.packed(self.node, packed, 0, table)
+        return 0
 
 
 def _row_route(node: Node, each: Traced, constants: _Constants) -> Route | None:
