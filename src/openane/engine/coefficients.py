@@ -116,6 +116,10 @@ class CoefficientSection:
         return CoefficientSection(slot, Streams(self.streams.parts, self.streams.offset + offset))
 
 
+PARTS = "weights", "bias", "table"
+"""What coefficients may be of."""
+
+
 class _RememberedParts:
     """What coefficients compute once; no part of what they are."""
 
@@ -156,7 +160,8 @@ class Coefficients(_RememberedParts):
             return self._sections
         except AttributeError:
             parts = [part for part in (self.weights, self.bias, self.table) if part is not None]
-            object.__setattr__(self, "_sections", tuple(dict.fromkeys(parts)))
+            found = parts[:1] if len(set(map(id, parts))) < 2 else dict.fromkeys(parts)  # one is nearly always all
+            object.__setattr__(self, "_sections", tuple(found))
             return self._sections
 
     @property
@@ -165,7 +170,9 @@ class Coefficients(_RememberedParts):
         try:
             return self._slots
         except AttributeError:
-            object.__setattr__(self, "_slots", tuple(dict.fromkeys([section.slot for section in self.sections])))
+            sections = self.sections
+            object.__setattr__(self, "_slots", (sections[0].slot,) if len(sections) == 1 else
+                               tuple(dict.fromkeys([section.slot for section in sections])))
             return self._slots
 
     @property
@@ -175,12 +182,11 @@ class Coefficients(_RememberedParts):
 
     def relocated(self, move: Callable[[CoefficientSection], CoefficientSection]) -> Coefficients:
         """The same with every section where `move` puts it."""
+        if len(self.sections) == 1:
+            only = move(self.sections[0])
+            return with_fields(self, {name: only for name in PARTS if getattr(self, name) is not None})
         known = {section: move(section) for section in self.sections}
-
-        def there(part: CoefficientSection | None) -> CoefficientSection | None:
-            return None if part is None else known[part]
-
-        return with_fields(self, {"weights": there(self.weights), "bias": there(self.bias), "table": there(self.table)})
+        return with_fields(self, {name: known[part] for name in PARTS if (part := getattr(self, name)) is not None})
 
     def __str__(self) -> str:
         return " and ".join(self._described(section) for section in self.sections)
