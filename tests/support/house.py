@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "passes": {"graph", "ops", *_FILES},
     "cache": {"formats"},
     "compiler": {"cache", "requested", "timing"} | _GRAPH | _ENGINE,
-    "importers": {"graph", "ops", "formats", "requested"},
+    "importers": {"archives", "graph", "ops", "formats", "requested"},
     "simulator": {"cache", *_FILES},
     "timing": _FILES,
     "devices": {"archives", "simulator", "timing", "graph", "ops", *_ENGINE},

@@ -21,6 +21,7 @@ from openane.compiler.precision import PrecisionMode, Samples
 from openane.devices.simulator import SimulatorDevice
 from openane.errors import DeviceError, GraphError, UnsupportedError
 from openane.graph import Graph, Node, as_stated, numpy_type
+from openane.graph.given import require_graph
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
@@ -110,6 +111,7 @@ def check(model: Graph | Model, samples: Samples | None = None, target: str = DE
     """
     given = [samples] if isinstance(samples, Mapping) else list(samples or ())
     graph = model.graph if isinstance(model, Model) else model
+    require_graph(graph)
     if isinstance(model, Model) and model.others:
         raise UnsupportedError(ASKED, "one function is checked", found=", ".join(model.functions),
                                remedy="choose one of model.functions, or --function")

@@ -12,6 +12,7 @@ from openane.compiler.precision import PrecisionMode, Samples, precise, require_
 from openane.compiler.records import Watch
 from openane.compiler.saved_model import Model
 from openane.graph import Graph
+from openane.graph.given import require_graph
 from openane.graph.records import many_records
 from openane.ops.optimisation import with_level
 from openane.passes.folded_once import folded_once
@@ -41,6 +42,7 @@ def compile(graph: Graph, target: str = DEFAULT_TARGET, allow_host: AllowHost = 
     leaves fp16 on the first of `samples`. `optimise`: how far programs are changed to take less time, 0 to 3, see
     docs/optimising.md; at 0 they are as Apple's compiler makes them; None: as the graph says.
     """
+    require_graph(graph)
     target = machines.target(target).name
     require_known(precision)
     graph = graph if optimise is None else with_level(graph, optimise)

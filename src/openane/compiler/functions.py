@@ -12,6 +12,7 @@ from openane.compiler.precision import PrecisionMode
 from openane.compiler.saved_model import Model
 from openane.errors import GraphError
 from openane.graph import Graph
+from openane.graph.given import require_graph
 
 
 def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, allow_host: AllowHost = LOOKUPS,
@@ -21,6 +22,8 @@ def compile_functions(graphs: Sequence[Graph], target: str = DEFAULT_TARGET, all
     A state that several functions have is one buffer. GraphError when two functions share a name, or have states of one
     name and different types; otherwise as `compile`.
     """
+    for graph in graphs:
+        require_graph(graph)
     names = [graph.name for graph in graphs]
     if not names or len(set(names)) < len(names):
         raise GraphError(f"functions need a name of their own; these are called {', '.join(names) or 'nothing'}")

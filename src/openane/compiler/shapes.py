@@ -13,6 +13,7 @@ from openane.compiler.precision import PrecisionMode
 from openane.compiler.saved_model import Model
 from openane.errors import GraphError
 from openane.graph import Graph, Value
+from openane.graph.given import require_graph
 
 MASK = "attention_mask"
 """An input of this name says which positions are real: a model that has it takes padded inputs."""
@@ -29,6 +30,8 @@ def compile_shapes(graphs: Sequence[Graph], padding: Mapping[str, float] | None 
     called attention_mask is padded with zeros, any other not at all. GraphError where graphs differ in more than
     extents; otherwise as `compile_functions`, whose names here must differ.
     """
+    for graph in graphs:
+        require_graph(graph)
     for other in graphs[1:]:
         _require_alike(graphs[0], other)
     chosen = _masked(graphs) if padding is None else dict(padding)

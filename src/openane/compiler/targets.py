@@ -11,6 +11,7 @@ from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.compiler.precision import PrecisionMode, Samples, precise
 from openane.compiler.saved_model import Model
 from openane.graph import Graph
+from openane.graph.given import require_graph
 
 
 def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: AllowHost = LOOKUPS,
@@ -23,6 +24,7 @@ def compile_for(graph: Graph, targets: str | Iterable[str] = ALL, allow_host: Al
     a device of any that of the first; `Model.save` writes all of them into one bundle. Other arguments, and errors, as
     for `compile`: a target that refuses the graph refuses all of it.
     """
+    require_graph(graph)
     generations = dict.fromkeys(target(name).name for name in named_targets(targets))
     if not cache:  # ranges are the same on all
         graph, precision = precise(graph, precision, samples), PrecisionMode.AS_IS

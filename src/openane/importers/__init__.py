@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile, ZipFile
@@ -12,6 +13,7 @@ from zipfile import BadZipFile, ZipFile
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.graph.budget import STATED
+from openane.graph.given import how_from, kind_of
 from openane.graph.records import many_records
 from openane.importers.shapes import Shapes, Values, agreeing
 from openane.requested import requested
@@ -60,6 +62,9 @@ def load_graph(path: str | Path | ExportedProgram, shapes: Shapes | None = None,
     """
     if not isinstance(path, str | Path) and (exported := _exported(path)) is not None:
         return _limited(exported(path, shapes or {}, function, limit), limit)
+    if not isinstance(path, str | PathLike):
+        raise UnsupportedError("the model", "a model is read from a file", found=kind_of(path),
+                               remedy=f"give its path; {how_from(path)}")
     file = Path(path)
     kind, reader = _reader(file)
     try:

@@ -11,6 +11,7 @@ from openane.chips import DEFAULT_TARGET, machines
 from openane.chips.weight_forms import ACTIVATIONS_OF_8_BITS, WRITTEN, WeightForm
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Value, numpy_type
+from openane.graph.given import require_graph
 from openane.graph.states import without_states
 from openane.ops.drawn_inputs import drawn
 from openane.quantization.calibrating import CALIBRATED
@@ -124,6 +125,7 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
     UnsupportedError for forms that are none, for `activations` other than fp16 (no generation's mode for those of 8
     bits is known) and for choices without samples, GraphError for samples that do not fit.
     """
+    require_graph(graph)
     _known(form, max_error, activations)
     _within(zeros, block, least)
     name = machines.target(target).name

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from openane.errors import GraphError
+from openane.errors import AneError, GraphError
 from openane.importers.onnx import OPERATORS
 
 helper = onnx.helper
@@ -256,3 +256,11 @@ def test_pooling_with_ceil_mode(op, attributes, one):
 def test_average_with_ceil_mode_that_counts_padding(attributes, one):
     one("AveragePool", (1, 2, 7, 8), opset=22,
         **{"kernel_shape": [3, 3], "ceil_mode": 1, "count_include_pad": 1, **attributes})
+
+
+@pytest.mark.parametrize("p", [0, 1025, 1 << 62])
+@pytest.mark.parametrize("op", ["LpPool", "GlobalLpPool"])
+def test_powers_beyond_what_fp16_holds_are_refused(op, p, one):
+    attributes = {"kernel_shape": [2, 2]} if op == "LpPool" else {}
+    with pytest.raises(AneError, match="1 to 1024"):
+        one(op, p=p, **attributes)

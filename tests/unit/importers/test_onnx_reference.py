@@ -74,7 +74,8 @@ def test_functions(op, low, high):
     ("ArgMax", {"axis": 2, "keepdims": 0}), ("ArgMin", {"axis": -1}), ("ArgMax", {"axis": 1, "select_last_index": 1}),
     ("MeanVarianceNormalization", {}), ("LRN", {"size": 3}), ("GlobalLpPool", {"p": 1}), ("GlobalLpPool", {}),
     ("LpPool", {"kernel_shape": [2, 2], "pads": [1, 0, 0, 1]}), ("LpPool", {"kernel_shape": [2, 2], "p": 3}),
-    ("LpPool", {"kernel_shape": [2, 2], "dilations": [2, 2], "p": 1}), ("SpaceToDepth", {"blocksize": 2}),
+    ("LpPool", {"kernel_shape": [2, 2], "dilations": [2, 2], "p": 1}), ("LpPool", {"kernel_shape": [2, 2], "p": 5}),
+    ("GlobalLpPool", {"p": 4}), ("SpaceToDepth", {"blocksize": 2}),
     ("DepthToSpace", {"blocksize": 2, "mode": "CRD"}), ("DepthToSpace", {"blocksize": 2})])
 def test_attributes(op, attributes):
     runtime = op in ("GlobalLpPool", "LpNormalization")

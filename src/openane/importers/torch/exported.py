@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
+from openane.archives import check_member
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.torch.operators import OPERATORS
 from openane.importers.torch.step import COMPLEX
@@ -40,6 +41,8 @@ def read(torch: Any, path: Path) -> Program:
     finds it broken."""
     try:
         with ZipFile(path) as archive:
+            for about in archive.infolist():
+                check_member(about, path.stat().st_size)
             broken = archive.testzip()
         if broken is not None:
             raise BadZipFile(f"{broken!r} does not have its checksum")

@@ -15,6 +15,8 @@ from openane.importers.onnx.computed import computed_conv, computed_conv_transpo
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 from openane.rounding import ceil_div
 
+LARGEST_POWER = 1024
+"""A larger one of any number that is 1.1 % from 1 is beyond fp16."""
 _AUTO_PADS = {"SAME_UPPER": "same", "SAME_LOWER": "same_lower", "VALID": "valid"}
 
 
@@ -143,9 +145,7 @@ def _average_pool(step: OnnxStep) -> Operand:
 
 def _lp_pool(step: OnnxStep) -> Operand:
     """The root of the sum of powers: sums are averages over the whole window, padding counted, times its size."""
-    x, power = step.real(0), step.integer("p", 2)
-    if power < 1:
-        raise step.refuse("p", power, "1 or more")
+    x, power = step.real(0), _power(step)
     kernel = step.integers("kernel_shape", None, _spatial(step, x))
     powers = _raised(step, x, power)
     mean = _pool(replace(step, inputs=(powers,)), "avg_pool", exclude_padding_from_average=False)
@@ -153,11 +153,20 @@ def _lp_pool(step: OnnxStep) -> Operand:
     return _root(step, step.add("mul", part="sums", x=mean, y=float(prod(kernel))), power)
 
 
+def _power(step: OnnxStep) -> int:
+    power = step.integer("p", 2)
+    if not 1 <= power <= LARGEST_POWER:
+        raise step.refuse("p", power, f"1 to {LARGEST_POWER}")
+    return power
+
+
 def _raised(step: OnnxStep, x: Value, power: int) -> Value:
-    size = step.add("abs", part="size", x=x)
-    result = size
-    for _ in range(power - 1):
-        result = step.add("mul", part="power", x=result, y=size)
+    """Magnitudes to a power, by squaring: of its binary digits, the first first."""
+    size = result = step.add("abs", part="size", x=x)
+    for digit in f"{power:b}"[1:]:
+        result = step.add("mul", part="power", x=result, y=result)
+        if digit == "1":
+            result = step.add("mul", part="power", x=result, y=size)
     return result
 
 
@@ -168,7 +177,7 @@ def _root(step: OnnxStep, x: Value, power: int) -> Value:
 
 
 def _global_lp_pool(step: OnnxStep) -> Operand:
-    x, power = step.real(0), step.integer("p", 2)
+    x, power = step.real(0), _power(step)
     sums = step.add("reduce_sum", part="sums", x=_raised(step, x, power), axes=range(2, 2 + _spatial(step, x)),
                     keep_dims=True)
     return _root(step, sums, power)
