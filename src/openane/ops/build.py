@@ -172,8 +172,11 @@ class GraphBuilder:
         if isinstance(given, RoundedArray):
             data = convert(op.name, parameter, given.data, dtype)
             given = RoundedArray(data, given.stated) if data is given.data else data
-        else:
-            given = given if isinstance(given, str) else convert(op.name, parameter, given, dtype)
+        elif not isinstance(given, str):
+            data = convert(op.name, parameter, given, dtype)
+            longer = parameter.const and type(given) is float and data.dtype == np.float16 and np.isfinite(data) \
+                and float(data) != given
+            given = RoundedArray(data, np.array(given, np.float32)) if longer else data
         return _constant(given, self._unique(f"{base}_{parameter.name}"))
 
     def _unique(self, base: str) -> str:

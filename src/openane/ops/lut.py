@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.engine.table import KNOTS, Table, TableKind
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.errors import GraphError
 from openane.ops import tables
 from openane.ops.halves import LARGEST, half
@@ -50,9 +50,10 @@ class Lut:
     def operands(self) -> dict[str, Any]:
         """Operands of a `lut_activation` node beside x, for GraphBuilder.add."""
         table = self.table
+        odd = {"odd": True} if table.symmetry is Symmetry.ODD else {}
         return {"knots": list(table.knots), "clips": [table.low_clip, table.high_clip],
                 "values": [table.low_value, table.high_value], "exponent": table.exponent,
-                "kind": table.kind.name, "scale": self.scale, "bias": self.bias}
+                "kind": table.kind.name, "scale": self.scale, "bias": self.bias, **odd}
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """What the engine makes of x (any shape, read as fp16): float32 holding fp16 numbers."""

@@ -2,6 +2,7 @@
 
 The result is table(scale * (x + bias)): between the clips 33 knots are joined by straight lines, 2^-exponent apart and
 beginning at 0 (FROM_START), centred on it (CENTRED) or ending there (TO_END); at and beyond a clip it is a constant.
+With `odd` the table is one of sizes, and the result has the sign of what it is asked for.
 It is a post stage of the neural engine, and so joins a convolution or product before it.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.engine import Activation, Post
-from openane.engine.table import KNOTS, Table, TableKind
+from openane.engine.table import KNOTS, Symmetry, Table, TableKind
 from openane.graph import Node, Operand, TensorType
 from openane.ops.halves import half
 from openane.ops.lowering import Lowering
@@ -27,6 +28,7 @@ PARAMETERS = (
     Parameter("x"), Parameter("knots", const=True), Parameter("clips", const=True), Parameter("values", const=True),
     Parameter("exponent", const=True, kind="int32"), Parameter("kind", const=True, default="CENTRED", kind="string"),
     Parameter("scale", const=True, default=1.0), Parameter("bias", const=True, default=0.0),
+    Parameter("odd", const=True, default=None, kind="bool"),
 )
 LENGTHS = {"knots": KNOTS, "clips": 2, "values": 2}
 
@@ -46,23 +48,26 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     return (x.type,)
 
 
-def _table(knots: np.ndarray, clips: np.ndarray, values: np.ndarray, exponent: int, kind: str) -> Table:
+def _table(knots: np.ndarray, clips: np.ndarray, values: np.ndarray, exponent: int, kind: str,
+           odd: np.ndarray | bool | None) -> Table:
     with np.errstate(over="ignore"):
         low, high = (float(clip) for clip in clips.astype(np.float16))
         below, above = (float(value) for value in values.astype(np.float16))
-    return Table(low, high, below, above, rounded(knots), exponent=exponent, kind=TableKind[kind])
+    return Table(low, high, below, above, rounded(knots), exponent=exponent, kind=TableKind[kind],
+                 symmetry=Symmetry.ODD if odd else Symmetry.NONE)
 
 
 def _reference(*, x: np.ndarray, knots: np.ndarray, clips: np.ndarray, values: np.ndarray, exponent: np.ndarray,
-               kind: str, scale: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, ...]:
-    table = _table(knots, clips, values, int(exponent), kind)
+               kind: str, scale: np.ndarray, bias: np.ndarray, odd: np.ndarray | None) -> tuple[np.ndarray, ...]:
+    table = _table(knots, clips, values, int(exponent), kind, odd)
     return (evaluate(table, half(float(scale)), half(float(bias)), x).astype(x.dtype),)
 
 
 def _stage(node: Node, lowering: Lowering) -> Stage:
     arguments = Arguments(node.op, PARAMETERS, node.operands)
+    odd = arguments.given("odd") and arguments.flag("odd")
     table = _table(node["knots"].array(), node["clips"].array(), node["values"].array(), arguments.integer("exponent"),
-                   arguments.text("kind", [kind.name for kind in ORIGINS]))
+                   arguments.text("kind", [kind.name for kind in ORIGINS]), odd)
     return Post(scale=half(arguments.number("scale")), bias=half(arguments.number("bias")),
                 activation=Activation.TABLE), table
 

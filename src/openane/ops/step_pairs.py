@@ -28,6 +28,8 @@ NEARER = 2.0 ** -17
 USUAL = 3.0
 """How many times smaller than the largest numbers of steps usually are."""
 MOST_STEPS = 255
+TIE = 2.0 ** -9
+"""By how much of a step sums are moved from the middle between two, which fp32 decides one way or the other."""
 WHOLE_WITHIN = 2.0 ** -10
 """How far from a whole number a multiple of a step may be in fp32."""
 
@@ -64,7 +66,7 @@ def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> 
     x, y, first = found
     second, steps = known(y), units * stated_of(first, "scale")
     if node.op == "add" and y.constant:
-        return _with_constant(x, y, steps, units, times, (largest(first), reach))
+        return _with_constant(x, y, first, units, times, reach)
     if second is None or y.type.rank != x.type.rank:
         return None
     if node.op == "mul":
@@ -109,22 +111,35 @@ def factors(x: float, y: float, most_x: float, most_y: float, multiples: Sequenc
     return found
 
 
-def _with_constant(x: Value, y: Value, steps: float, units: float, times: Times, sizes: tuple[float, float]
-                   ) -> Counted | None:
+def _with_constant(x: Value, y: Value, first: Node, units: float, times: Times, reach: float) -> Counted | None:
     """Of a constant that is one number, whole steps are added behind the rounding: what is left of it has more digits
     in fp16. One whose numbers are whole steps of some size is a second tensor of steps where that errs less."""
-    two, (most, reach) = two_factors(steps), sizes
+    steps, most = units * stated_of(first, "scale"), largest(first)
+    two = two_factors(steps)
     if two is None:
         return None
-    moved = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape) * units
+    vector = numbers(y).astype(np.float32).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
+    moved = _clear(vector, first, units, two[0] * two[1])
     whole = int(np.rint(moved.flat[0])) if not np.ptp(moved) and abs(moved.flat[0]) + reach <= MOST else 0
     moved = (moved - whole) / two[1]
     if not np.abs(moved).max() < LARGEST:
         return None
-    vector = constant(f"{y.name}_in_steps", moved, y)
-    lost = float(np.sqrt(np.mean(np.square(vector.array() - moved)))) * abs(two[1])
+    given = constant(f"{y.name}_in_steps", moved, y)
+    lost = float(np.sqrt(np.mean(np.square(given.array() - moved)))) * abs(two[1])
     counted = _constant_steps(x, y, steps, units, times, most, lost) if np.ptp(moved) else None
-    return counted or Counted({"x": times(x, 1), "y": vector, **_settings(x, "add", two[1], two[0])}, whole)
+    return counted or Counted({"x": times(x, 1), "y": given, **_settings(x, "add", two[1], two[0])}, whole)
+
+
+def _clear(vector: np.ndarray, first: Node, units: float, factor: float) -> np.ndarray:
+    """A constant in steps, in float64: moved a little where sums with some numbers of steps are in the middle between
+    two, or as good as there, to where fp32 has most of them."""
+    whole = (np.arange(stated_of(first, "low"), stated_of(first, "high") + 1) + stated_of(first, "zero"))[:, None]
+    scale = np.float32(stated_of(first, "scale"))
+    step = scale if np.float32(1 / scale) == np.float32(units) else np.float32(1 / units)
+    wanted = np.rint((whole.astype(np.float32) * scale + vector.reshape(1, -1)) / step)
+    moved = vector.reshape(-1).astype(np.float64) * units + np.array([0.0, TIE, -TIE])[:, None]
+    wrong = [np.count_nonzero(np.abs(whole * factor + each - wanted) > 0.5 - TIE / 2, axis=0) for each in moved]
+    return np.asarray(np.choose(np.argmin(wrong, axis=0), moved).reshape(vector.shape))
 
 
 def _constant_steps(x: Value, y: Value, steps: float, units: float, times: Times, most: float, lost: float

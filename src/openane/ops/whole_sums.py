@@ -17,12 +17,14 @@ from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op, step_pairs
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
+from openane.ops.build import GraphBuilder
 from openane.ops.conv import conv_window
 from openane.ops.exponents import products
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.moved import numbers_from
 from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import WHOLE
+from openane.ops.step_functions import Surroundings, step_function
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.step_products import step_product
 from openane.ops.weights import constant, numbers
@@ -89,7 +91,8 @@ class _Sums:
         form = _form(node)
         if form is None:
             given = self._mean(node, units) or self._product(node, units) or step_pairs.pair(
-                node, units, self._known, self._times, max(map(largest, self.users[id(node.output)])))
+                node, units, self._known, self._times, max(map(largest, self.users[id(node.output)]))) \
+                or self._function(node, units)
         else:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
@@ -138,6 +141,18 @@ class _Sums:
         sums = self._add(MATMUL, name, type_, node, **{**node.operands, "x": x, "y": y})
         scale = _halves(f"{name}_scale", np.full((1,) * type_.rank, made.scale))
         return Counted({"x": self._add("mul", name, type_, node, x=sums, y=scale)})
+
+    def _function(self, node: Node, units: float) -> Counted | None:
+        """The operand of a nearest_steps in place of a function of steps (step_functions); None where the node ends
+        none."""
+        around = Surroundings(self.producers, self.users, self.outputs, self._known)
+        found = step_function(node, units, around)
+        if found is None:
+            return None
+        name, builder = f"{node.output.name}_in_steps", GraphBuilder(node.label)
+        table = {key: builder.constant(each, f"{name}_{key}") for key, each in found.table.operands.items()}
+        made = self._add("lut_activation", name, node.output.type, node, x=self._times(found.x, 1), **table)
+        return Counted({"x": made, "units": number(f"{name}_units", 1.0)}, found.middle)
 
     def _longer(self, node: Node, operand: str, count: float, more: tuple[float, ...]) -> Value:
         """An operand of a product in so many times its steps, with more rows (columns) of numbers to be multiplied."""
