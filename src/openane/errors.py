@@ -25,6 +25,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+MOST_SHOWN = 10
+"""Reasons of one refusal that its message gives."""
+
 
 class AneError(Exception):
     """Root of every error openane raises on purpose."""
@@ -82,12 +85,15 @@ class ProgramError(AneError):
 
 
 class VerifyError(ProgramError):
-    """A program was refused by the verifier; `violations` lists every reason (program.verify.Violation)."""
+    """A program was refused by the verifier; `violations` lists every reason (program.verify.Violation), the text the
+    first of them."""
 
     def __init__(self, violations: Sequence[object], hint: str | None = None) -> None:
         self.violations = tuple(violations)
-        text = "the program was refused:\n" + "\n".join(f"  {v}" for v in self.violations)
-        super().__init__(text + (f"\nhint: {hint}" if hint else ""))
+        lines = ["the program was refused:", *(f"  {each}" for each in self.violations[:MOST_SHOWN])]
+        if len(self.violations) > MOST_SHOWN:
+            lines.append(f"  and {len(self.violations) - MOST_SHOWN} more, which 'ane verify' lists")
+        super().__init__("\n".join(lines + ([f"hint: {hint}"] if hint else [])))
 
 
 class SimulationError(AneError):

@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                   "--limit")
     parser.add_argument("--all", action="store_true", help="show every operation")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument("--page", metavar="FILE.html", type=Path,
+    parser.add_argument("--page", "--html", metavar="FILE.html", type=Path,
                         help="also write everything as a page for browsers: one file that fetches nothing")
 
 

@@ -69,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                              "apple?runtime=simulated asks a stand-in")
     parser.add_argument("--debug-mask", metavar="MASK", type=parse_mask,
                         help="which intermediate files Apple's compiler writes beside OUT, such as 0x7fffffff: all")
-    parser.add_argument("--page", metavar="FILE.html", type=Path,
+    parser.add_argument("--page", "--html", metavar="FILE.html", type=Path,
                         help="with several targets: write what each makes of the model, and where every operation "
                              "runs, as a page for browsers: one file that fetches nothing")
     parser.add_argument("--target", **TARGETS)

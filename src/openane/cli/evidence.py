@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--prepare", action="store_true", help="print the change they ask for, as a patch")
     parser.add_argument("--facts", action="store_true", help="list every open fact with what decides it")
     parser.add_argument("--markdown", action="store_true", help="the state of knowledge by chip and field, as Markdown")
-    parser.add_argument("--page", metavar="FILE.html", type=Path, help="the same for a browser")
+    parser.add_argument("--page", "--html", metavar="FILE.html", type=Path, help="the same for a browser")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 

@@ -4,14 +4,30 @@ shells and manual pages are made."""
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
+
+
+class VerbParser(argparse.ArgumentParser):
+    """A parser that says what is wrong in a few lines, and which option a misspelt one is like."""
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the command."""
+        unknown = re.match(r"unrecognized arguments: (--[\w-]+)", message)
+        near = difflib.get_close_matches(unknown[1], self._option_string_actions, n=1) if unknown else ()
+        if near:
+            message += f"; did you mean {near[0]}?"
+        places = " ".join(str(each.metavar or each.dest) for each in self._get_positional_actions())
+        self.exit(2, f"usage: {self.prog} [options] {places}".rstrip() +
+                  f"\n{self.prog}: error: {message}\nhint: '{self.prog} --help' explains the options\n")
 
 
 def verb_parser(verb: str) -> argparse.ArgumentParser:
     """The parser of `ane VERB`. Imports the verb's module and no other verb's."""
-    return _declared(verb, argparse.ArgumentParser(prog=f"ane {verb}", **_presentation(verb)))
+    return _declared(verb, VerbParser(prog=f"ane {verb}", **_presentation(verb)))
 
 
 def whole_parser(verbs: Mapping[str, str]) -> argparse.ArgumentParser:

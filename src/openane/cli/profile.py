@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="how far the system has raised the engine's clock (default: full)")
     parser.add_argument("--trace", metavar="T.json", type=Path, help="write a trace for ui.perfetto.dev")
     parser.add_argument("--csv", metavar="T.csv", type=Path, help="write a line per task")
-    parser.add_argument("--html", metavar="R.html", type=Path,
+    parser.add_argument("--html", "--page", dest="html", metavar="R.html", type=Path,
                         help="write a report for browsers: one file that fetches nothing")
     parser.add_argument("--compare", metavar="OTHER", type=Path,
                         help="with --html: show another run beside it, from its report or --json document")

@@ -12,6 +12,8 @@ import pytest
 
 import openane
 from openane.cli import FAILED, PIPE_CLOSED, USAGE, VERBS, main
+from openane.cli.parsers import verb_parser
+from openane.errors import VerifyError
 
 SOURCE = Path(openane.__file__).parents[1]
 WITHOUT_NUMPY = "import sys; sys.modules['numpy'] = None; from openane.cli import main; sys.exit(main(sys.argv[1:]))"
@@ -47,6 +49,32 @@ def test_wrong_usage_is_status_2_and_says_so_on_stderr(arguments: list[str],
 def test_a_misspelt_verb_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["complie", "x.onnx"]) == USAGE
     assert "did you mean 'compile'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "meant"), [(["compile", "m.onnx", "--optimize", "2"], "--optimise"),
+                                                  (["check", "m.onnx", "--sampel", "x"], "--sample"),
+                                                  (["profile", "m.onnx", "--preccision=safe"], "--precision")])
+def test_a_misspelt_option_gets_a_suggestion_in_three_lines(arguments: list[str], meant: str,
+                                                            capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == USAGE
+    usage, error, hint = capsys.readouterr().err.splitlines()
+    assert usage.startswith(f"usage: ane {arguments[0]} [options] ")
+    assert error.endswith(f"; did you mean {meant}?")
+    assert f"ane {arguments[0]} --help" in hint
+
+
+def test_a_report_is_asked_for_by_either_name() -> None:
+    for verb in ("check", "compile", "profile"):
+        parse = verb_parser(verb).parse_args
+        assert parse(["m", "--html", "r.html"]) == parse(["m", "--page", "r.html"])
+
+
+def test_a_refusal_of_many_reasons_fits_a_screen() -> None:
+    error = VerifyError([f"reason {number}" for number in range(1000)], hint="look")
+    assert len(error.violations) == 1000
+    lines = str(error).splitlines()
+    assert lines[-2:] == ["  and 990 more, which 'ane verify' lists", "hint: look"]
+    assert len(lines) < 24
 
 
 @pytest.mark.parametrize("verb", ["info", "dis", "compile", "run"])

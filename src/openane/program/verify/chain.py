@@ -72,7 +72,8 @@ def described(context: VerifyContext) -> Found:
     for view in context.tasks:
         if view.refusal is not None:
             place = ".".join(part for part in (view.refusal.register, view.refusal.field) if part)
-            yield view.index, Breach(place or "words", str(view.refusal), "a described operation")
+            yield view.index, Breach(place or "words", str(view.refusal).removeprefix(f"{place}: "),
+                                     "a described operation")
 
 
 def registers(context: VerifyContext) -> list[Violation]:
