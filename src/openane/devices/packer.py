@@ -112,9 +112,12 @@ def _as_elements(array: np.ndarray, layout: Layout, name: str) -> tuple[np.ndarr
         return np.ascontiguousarray(rounded), f"{name}: {array.dtype} rounded to fp16{beyond}"
     if array.dtype == np.bool_ and layout.dtype is DType.UINT8:
         return np.ascontiguousarray(array).view(np.uint8), None
+    if layout.dtype is DType.UINT8 and array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all():
+        return array.astype(np.uint8), f"{name}: {array.dtype} of 0 and 1 taken as truth values"
     if layout.dtype is DType.FLOAT16 and array.dtype.kind in "iub":
         return _exact_halves(array, name), f"{name}: {array.dtype} stored as fp16"
-    accepted = "float16, float32, float64 or integers" if layout.dtype is DType.FLOAT16 else str(wanted)
+    accepted = {DType.FLOAT16: "float16, float32, float64 or integers",
+                DType.UINT8: "bool, uint8 or integers of 0 and 1"}.get(layout.dtype, str(wanted))
     raise DeviceError(f"{name} has dtype {array.dtype}; expected is {accepted}")
 
 

@@ -76,6 +76,16 @@ def test_shapes_and_types() -> None:
         pack(x, layout, store[:100], "x")
 
 
+def test_truth_values_may_be_integers() -> None:
+    layout = layout_of((1, 1, 1, 2, 3), DType.UINT8)
+    store = np.zeros(layout.size, np.uint8)
+    mask = np.array([1, 0, 0, 1, 1, 0])
+    assert pack(mask, layout, store, "mask") == "mask: int64 of 0 and 1 taken as truth values"
+    np.testing.assert_array_equal(unpack(layout, store, (6,)), mask)
+    with pytest.raises(DeviceError, match="mask has dtype int64; expected is bool, uint8 or integers of 0 and 1"):
+        pack(2 * mask, layout, store, "mask")
+
+
 @pytest.mark.parametrize("interleave", [1, 4])
 def test_parts_are_written_in_place(interleave: int) -> None:
     """A part changes as in numpy, in the tensor's own shape; no byte elsewhere does, padding of rows included."""
