@@ -90,3 +90,35 @@ def test_numbers_of_eight_bits_are_dequantised(zero: tuple[str, ...]) -> None:
     found = load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)]))
     x = np.array([0.5, 1, 240], np.float32)
     np.testing.assert_array_equal(evaluate(found, {"x": x})["y"], 2 * x)
+
+
+NARROW = {TensorProto.INT4: 21, TensorProto.UINT4: 21, TensorProto.INT8: 17, TensorProto.INT16: 21}
+"""Types that numbers are quantised to, and the operator set that has each."""
+
+
+@pytest.mark.parametrize("kind", NARROW)
+@pytest.mark.parametrize("known", [True, False])
+def test_numbers_are_quantised_to_all_that_their_type_holds(kind: int, known: bool) -> None:
+    """Weights that a model states in fp32 and quantises itself, as onnxruntime's quantiser writes them with
+    AddQDQPairToWeight, and numbers of an input; many lie beyond what the type holds."""
+    rng = np.random.default_rng(5)
+    scale = np.float32(0.1 if kind != TensorProto.INT16 else 1e-4)
+    weight = rng.standard_normal((24, 8)).astype(np.float32) * (1 if kind != TensorProto.INT8 else 9)
+    tensors = [numpy_helper.from_array(scale, "s"), helper.make_tensor("z", kind, (), [1]),
+               *([numpy_helper.from_array(weight, "w")] if known else [])]
+    nodes = [helper.make_node("QuantizeLinear", ["w", "s", "z"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+             helper.make_node("MatMul", ["x", "d"], ["y"])]
+    shapes = {"x": (3, 24)} if known else {"x": (3, 24), "w": (24, 8)}
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+                                           for name, shape in shapes.items()],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, (3, 8))], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", NARROW[kind])], ir_version=10)
+    data = {"x": rng.standard_normal((3, 24)).astype(np.float32), **({} if known else {"w": weight})}
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    wanted, = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, data)
+    imported = load_onnx(model)
+    found = evaluate(imported, data)["y"]
+    assert np.linalg.norm(found - wanted) < 1e-3 * np.linalg.norm(wanted)
+    assert not known or not any(each.op in ("round", "clip") for each in imported.nodes)

@@ -128,13 +128,23 @@ def tensor_array(tensor: Proto, label: str, storage: Storage) -> np.ndarray:
     return numpy_array(array, label)
 
 
+STATED = "stated"
+"""What an array in 8 bits says of its element type's name, where the model has it in fewer."""
+
+
+def stated_type(array: np.ndarray) -> str:
+    """The name of an array's element type in the model."""
+    stated = array.dtype.metadata
+    return array.dtype.name if stated is None else str(stated.get(STATED, array.dtype.name))
+
+
 def numpy_array(array: np.ndarray, label: str) -> np.ndarray:
     """An array in a type numpy itself has: small integers in 8 bits, bf16 and fp8 as float32."""
     if array.dtype.kind in "fiub":
         return array
     name = array.dtype.name
     if name in ("int4", "int2", "uint4", "uint2"):
-        return array.astype(np.int8 if name.startswith("int") else np.uint8)
+        return array.astype(np.dtype(np.int8 if name.startswith("int") else np.uint8, metadata={STATED: name}))
     if name.startswith(("bfloat", "float")):
         return array.astype(np.float32)
     raise UnsupportedError(label, "tensor elements must be numbers numpy has", found=f"type {name}",

@@ -9,14 +9,19 @@ import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.dtypes import ENGINE_NAMES, NAMES
+from openane.importers.onnx.dtypes import INPUT_NAMES, NAMES
 from openane.importers.onnx.fold import bounded
+from openane.importers.onnx.model import stated_type
 from openane.importers.onnx.operators import matrices, windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 from openane.ops.halves import LARGEST
 
-RANGES = {"uint8": (0, 255), "int8": (-128, 127)}
+RANGES = {"uint8": (0, 255), "int8": (-128, 127), "uint4": (0, 15), "int4": (-8, 7), "uint2": (0, 3), "int2": (-2, 1)}
 FINE_RANGES = {"uint16": (0, 65535), "int16": (-32768, 32767)}
+KNOWN_RANGES = {**RANGES, **FINE_RANGES}
+"""What constants may be quantised to."""
+HELD_IN = {name: INPUT_NAMES[name] for name in KNOWN_RANGES}
+"""The type that holds what is quantised."""
 LARGEST_SUM = 2.0 ** 14
 """Half of what the neural engine's accumulator holds."""
 MEASURED = 128.0
@@ -87,7 +92,7 @@ def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = 
         name = NAMES.get(code, f"type {code}")
     elif step.has(index):
         zero = step.operand(index)
-        name = zero.dtype.name if isinstance(zero, np.ndarray) else zero.dtype
+        name = stated_type(zero) if isinstance(zero, np.ndarray) else zero.dtype
     else:
         name = "uint8"
     if name not in ranges:
@@ -115,11 +120,32 @@ def _held(step: OnnxStep, units: Value, index: int, name: str) -> Value:
         zero = _spread(step, step.operand(index), units.shape)
         rounded = step.add("add", part="moved", x=rounded, y=_real(step, zero, index))
     low, high = RANGES[name]
-    return step.cast(step.add("clip", part="held", x=rounded, alpha=float(low), beta=float(high)), ENGINE_NAMES[name])
+    return step.cast(step.add("clip", part="held", x=rounded, alpha=float(low), beta=float(high)), HELD_IN[name])
 
 
 def _quantize(step: OnnxStep) -> Operand:
+    x, scale = step.operand(0), step.operand(1)
+    zero = step.operand(2) if step.has(2) else np.zeros((), np.uint8)
+    if isinstance(x, np.ndarray) and isinstance(scale, np.ndarray) and isinstance(zero, np.ndarray):
+        return _quantized_constant(step, x, scale, zero)
     return _within(step) if step.unrounded else quantized(step, step.real(0), 1)
+
+
+def _quantized_constant(step: OnnxStep, x: np.ndarray, scale: np.ndarray, zero: np.ndarray) -> np.ndarray:
+    """The steps of a constant, as fp32 gives them."""
+    name = _target(step, 2, KNOWN_RANGES)
+    scale, zero = (_known_spread(step, each, x.shape) for each in (scale, zero))
+    bounded(step, np.broadcast_shapes(x.shape, scale.shape))
+    with np.errstate(all="ignore"):
+        whole = np.rint(x.astype(np.float32) / scale.astype(np.float32)) + zero.astype(np.float32)
+    held = np.clip(np.nan_to_num(whole), *KNOWN_RANGES[name])
+    return np.asarray(held.astype(np.int32).astype(HELD_IN[name]))
+
+
+def _known_spread(step: OnnxStep, operand: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    spread = _spread(step, operand, shape)
+    assert isinstance(spread, np.ndarray), "constants stay constants"
+    return spread
 
 
 def _within(step: OnnxStep) -> Operand:
