@@ -147,12 +147,17 @@ def fitting(graph: Graph, sample: Mapping[str, Array]) -> dict[str, Array]:
     for name, value in wanted.items():
         if sample[name].size != value.type.elements:
             raise GraphError(f"sample {name!r} must have shape {list(value.shape)}; found {list(sample[name].shape)}")
-    return {name: _typed(np.asarray(sample[name]), value.dtype).reshape(value.shape)
+    return {name: _typed(name, np.asarray(sample[name]), value.dtype).reshape(value.shape)
             for name, value in wanted.items()}
 
 
-def _typed(array: Array, dtype: str) -> Array:
-    """The array in an input's kind of number; real ones in fp32, so that what fp16 does not hold is seen."""
+def _typed(name: str, array: Array, dtype: str) -> Array:
+    """The array in an input's kind of number; real ones in fp32, so that what fp16 does not hold is seen. GraphError
+    for what is no number."""
+    if array.dtype.kind not in "fiub":
+        raise GraphError(f"sample {name!r} must hold numbers; found {array.dtype}")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise GraphError(f"sample {name!r} has numbers that are none (NaN): nothing can be compared on it")
     wanted = numpy_type(dtype)
     return array.astype(np.float32 if wanted.kind == "f" else wanted)
 

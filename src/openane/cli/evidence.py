@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from openane.cli.output import say, say_json, say_whole, table
+from openane.errors import AneError
 from openane.experiments.evidence_file import LARGEST, EvidenceFile, read_evidence
 from openane.experiments.facts import deciders, open_facts, reason
 from openane.experiments.judge.odds import NAMED, Verdict, verdicts
@@ -71,7 +72,11 @@ def _show(judged: Judged, against: Sequence[Contradiction]) -> None:
 
 def _read(path: Path) -> EvidenceFile:
     with path.open("rb") as file:
-        return read_evidence(file.read(LARGEST + 1))
+        data = file.read(LARGEST + 1)
+    try:
+        return read_evidence(data)
+    except AneError as error:
+        raise error.within(path) from None
 
 
 def _said(evidence: EvidenceFile, found: Sequence[Verdict]) -> Iterator[str]:

@@ -116,14 +116,17 @@ def samples_of(graph: Graph, options: Namespace) -> Samples | None:
 
 
 def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndarray]]:
-    """The samples that --sample names: those of files and folders, else one of single arrays. UnsupportedError for a
-    name that is no input."""
+    """The samples that --sample names: those of files and folders, else one of single arrays; one array needs no name
+    where there is one input. UnsupportedError for a name that is no input."""
     if not options.sample:
         return []
     from openane.quantization import read_samples
 
-    arrays = _named_arrays(graph, {name: path for name, path in options.sample if name})
-    whole = [sample for name, path in options.sample if not name for sample in read_samples(path)]
+    inputs = [value.name for value in graph.inputs]
+    named = [(inputs[0] if not name and len(inputs) == 1 and path.suffix == ".npy" else name, path)
+             for name, path in options.sample]
+    arrays = _named_arrays(graph, {name: path for name, path in named if name})
+    whole = [sample for name, path in named if not name for sample in read_samples(path)]
     return [{**sample, **arrays} for sample in whole or ([{}] if arrays else [])]
 
 

@@ -102,6 +102,7 @@ def logical_shape(layout: Layout) -> tuple[int, ...]:
 
 def _as_elements(array: np.ndarray, layout: Layout, name: str) -> tuple[np.ndarray, str | None]:
     wanted = NUMPY[layout.dtype]
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype == wanted:
         return np.ascontiguousarray(array), None
     if layout.dtype is DType.FLOAT16 and array.dtype in (np.float32, np.float64):

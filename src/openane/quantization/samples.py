@@ -28,6 +28,9 @@ def read_samples(path: Path) -> list[Sample]:
 
 def _samples(path: Path) -> Iterator[Sample]:
     if not path.is_dir():
+        if path.suffix == ".npy":
+            raise FormatError(f"{path} is one array of a model of several inputs", expected=f"NAME={path.name}, for "
+                              "each of them, or an .npz file with all", found="no name")
         yield read_npz(path)
         return
     yield from map(read_npz, sorted(path.glob("*.npz")))
