@@ -248,12 +248,12 @@ def write_message(message: Message) -> bytes:
 def _written(field: ProtobufField, value: Any, schema: Schema) -> Iterator[bytes]:
     if field.mapped:
         for key, item in value.items():
-            entry = _bytes(1, key.encode()) + _one(field._replace(number=2), item)
-            yield _bytes(field.number, entry)
+            entry = bytes_field(1, key.encode()) + _one(field._replace(number=2), item)
+            yield bytes_field(field.number, entry)
     elif field.raw:
-        yield _bytes(field.number, value)
+        yield bytes_field(field.number, value)
     elif field.repeated and field.kind in _WIRE:
-        yield _bytes(field.number, b"".join(_varint(int(item)) for item in value))
+        yield bytes_field(field.number, b"".join(_varint(int(item)) for item in value))
     elif field.repeated:
         yield from (_one(field, item) for item in value)
     else:
@@ -267,11 +267,12 @@ def _one(field: ProtobufField, value: Any) -> bytes:
         form = "<f" if field.kind == "float" else "<d"
         return _varint(field.number << 3 | _WIRE[field.kind]) + struct.pack(form, value)
     if field.kind == "string":
-        return _bytes(field.number, value.encode())
-    return _bytes(field.number, value if field.kind == "bytes" else write_message(value))
+        return bytes_field(field.number, value.encode())
+    return bytes_field(field.number, value if field.kind == "bytes" else write_message(value))
 
 
-def _bytes(number: int, data: bytes | memoryview) -> bytes:
+def bytes_field(number: int, data: bytes | memoryview) -> bytes:
+    """A field of that number that holds bytes, or a message in its bytes."""
     return _varint(number << 3 | _LENGTH) + _varint(len(data)) + bytes(data)
 
 

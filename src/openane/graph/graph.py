@@ -217,8 +217,12 @@ class Graph:
                 table.setdefault(id(value), []).append(node)
         return table
 
-    def producers(self) -> dict[int, Node]:
+    def producers(self) -> Mapping[int, Node]:
         """The node that makes each value, by id(value)."""
+        return self._producers
+
+    @cached_property
+    def _producers(self) -> dict[int, Node]:
         return {id(value): node for node in self.nodes for value in node.outputs}
 
 

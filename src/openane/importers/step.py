@@ -88,7 +88,7 @@ def whole_numbers(array: np.ndarray, label: str) -> np.ndarray | None:
 def to_half(array: np.ndarray, what: str) -> np.ndarray:
     """An array in fp16. GraphError when a finite number becomes infinite there; `what` names one of its numbers."""
     half, lost = in_half(array)
-    if lost.any():
+    if lost is not None and lost.any():
         raise GraphError(f"{what} {beyond_half(array, lost)}; rescale the model")
     return half
 
@@ -98,10 +98,10 @@ def rounded(array: np.ndarray, what: str) -> RoundedArray:
     return RoundedArray(to_half(array, what), np.asarray(array, np.float32))
 
 
-def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """An array in fp16, and where finite numbers became infinite."""
+def in_half(array: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """An array in fp16, and where finite numbers became infinite; None where all are finite."""
     half, finite = half_and_finite(array)
-    return half, np.zeros((), np.bool_) if finite else np.isinf(half) & np.isfinite(array)
+    return half, None if finite else np.isinf(half) & np.isfinite(array)
 
 
 def beyond_half(array: np.ndarray, lost: np.ndarray) -> str:

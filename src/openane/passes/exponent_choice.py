@@ -50,6 +50,9 @@ MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Rela
 WEIGHTED = (Relation.LINEAR, Relation.SCALED)
 """What may be one sum with constant weights, after another."""
 
+Bordered = tuple[Sequence[int], Border]
+"""A group of values, by id, and its border."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -61,14 +64,21 @@ class Chosen:
     sums: Mapping[int, int]
 
 
-def chosen(graph: Graph, said: Said, ranges: Ranges) -> Chosen:
-    """The exponents that numbers of these ranges need."""
+def bordered(graph: Graph, said: Said, ranges: Ranges) -> list[Bordered]:
+    """The groups of values that have one exponent, and their borders: the same for ranges that are so many times as
+    large."""
+    borders = Borders(graph, said)
+    return [(members, borders.of(members)) for members in groups_of(graph, said, ranges)]
+
+
+def chosen(graph: Graph, said: Said, ranges: Ranges, together: Sequence[Bordered] | None = None) -> Chosen:
+    """The exponents that numbers of these ranges need; `together` has the groups where they are known."""
     groups = _Groups(graph, said, ranges)
-    borders, together = Borders(graph, said), groups_of(graph, said, ranges)
-    for members in together:
-        groups.choose(members, borders.of(members))
+    together = bordered(graph, said, ranges) if together is None else together
+    for members, border in together:
+        groups.choose(members, border)
     if groups.found:
-        groups.agree(together, borders)
+        groups.agree([members for members, _ in together], Borders(graph, said))
         groups.lower_within_weights()
     found = {number: exponent for number, exponent in groups.found.items() if exponent}
     return Chosen(found, _inner_of_all(graph, said, ranges, found))

@@ -13,7 +13,7 @@ from openane.graph import Graph, Node
 from openane.ops import get_op
 from openane.ops.drawn_inputs import Drawn
 from openane.ops.in_part import cut, evaluate_in_part
-from openane.passes.exponent_choice import chosen, strays
+from openane.passes.exponent_choice import bordered, chosen, strays
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import REARRANGING, Range, of_array
 from openane.passes.small_results import keep_small_results
@@ -51,10 +51,10 @@ def glanced(graph: Graph, said: Said, samples: Sequence[Mapping[str, np.ndarray]
 
 def _settled(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> bool:
     """Whether nothing is held times a power of two, and the same functions are marked, whatever the ranges nearby."""
-    marked = _marked(graph, ranges)
+    marked, together = _marked(graph, ranges), bordered(graph, said, ranges)
     for factors in BESIDE:
         nearby = {number: _times(seen, *factors) for number, seen in ranges.items()}
-        wanted = chosen(graph, said, nearby)
+        wanted = chosen(graph, said, nearby, together)
         if wanted.values or wanted.sums or _marked(graph, nearby) != marked:
             return False
     return True

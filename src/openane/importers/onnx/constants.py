@@ -47,8 +47,8 @@ class OnnxConstants:
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
             converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
-            digits = array.dtype == np.float32 and halves_finite(converted) and \
-                (array.ndim != MATRIX or self.detailed(array))
+            digits = array.dtype == np.float32 and (array.ndim != MATRIX or self.detailed(array)) and \
+                halves_finite(converted)
             made = self._builder.constant(RoundedArray(converted, array) if digits else converted, label)
             known = self._values[id(array)] = ref(array), made
         return known[1]
@@ -71,7 +71,7 @@ class OnnxConstants:
         constant when another finite value becomes infinite; when saturating, such values become the largest finite one
         too and a RuntimeWarning says so."""
         result, lost = in_half(array)
-        if not lost.any():
+        if lost is None or not lost.any():
             return result
         if np.abs(array[lost]).min() >= UNBOUNDED:
             return _clamped(array, result, lost)

@@ -84,4 +84,5 @@ class _Digits(OnnxConstants):
     def half(self, array: np.ndarray, name: str) -> np.ndarray:
         """`array` in fp16, the largest finite number there where it holds none: what is stated beside it counts."""
         half, lost = in_half(array)
-        return np.where(lost, np.sign(array) * LARGEST, half).astype(np.float16) if lost.any() else half
+        return np.where(lost, np.sign(array) * LARGEST, half).astype(np.float16) if lost is not None and lost.any() \
+            else half

@@ -35,7 +35,7 @@ from openane.importers.onnx.ports import (
     port_value,
 )
 from openane.importers.onnx.positions import positions
-from openane.importers.onnx.references import lasts, read, read_by
+from openane.importers.onnx.references import lasts, read_by
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
@@ -74,9 +74,9 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
                        relative, positions(model.graph) if lookups else frozenset(), folding=Budget(stated=limit))
         walk.ports()
-        last_uses = lasts(model.graph)
-        for position, node in enumerate(model.graph.node):
-            walk.node(node, position)
+        last_uses = lasts(model.graph, walk.reads)
+        for position, (node, names) in enumerate(zip(model.graph.node, walk.reads, strict=True)):
+            walk.node(node, position, names)
             walk.release(last_uses.get(position, ()))
         return walk.finish()
 
@@ -114,11 +114,13 @@ class _Import:
     builder: GraphBuilder = field(init=False)
     constants: OnnxConstants = field(init=False)
     outputs: frozenset[str] = field(init=False)
+    reads: list[list[str]] = field(init=False)
     read: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
-        self.read = frozenset(read(self.graph))
+        self.reads = [read_by(node) for node in self.graph.node]
+        self.read = self.outputs.union(*self.reads)
         metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self._inputs()
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
@@ -179,11 +181,11 @@ class _Import:
                 del self.known[name]
                 self.spent.add(name)
 
-    def node(self, node: Proto, position: int) -> None:
-        """Imports one node."""
+    def node(self, node: Proto, position: int, names: Sequence[str]) -> None:
+        """Imports one node, which refers to tensors of these names."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
         operator = self._operator(node, label)
-        inputs, outputs, names = list(node.input), list(node.output), list(read_by(node))
+        inputs, outputs = list(node.input), list(node.output)
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
@@ -244,7 +246,7 @@ class _Import:
                     "ONNX model", "its loops are too long to unroll: every turn becomes operations of its own",
                     limit=f"{MOST_NODES} nodes", found=f"a turn of {len(graph.node)} nodes",
                     remedy="export one turn as a model with states in and out, and let the host loop")
-            inner.node(node, position)
+            inner.node(node, position, read_by(node))
         found = [inner._use(port.name, f"output {port.name!r}") for port in graph.output]
         return tuple(operand for operand in found if operand is not None)
 

@@ -16,6 +16,10 @@ from openane.importers.onnx.storage import Storage, slimmed
 
 Proto = Any
 """A protobuf message of the onnx package, which states no types."""
+_PLAIN = {1: "f", 2: "i", 3: "s"}
+_LISTS = {6: "floats", 7: "ints", 8: "strings"}
+_TENSOR, _GRAPH = 4, 5
+"""The field that holds an attribute's value, by the number of its type in AttributeProto.AttributeType."""
 
 
 def package() -> Any:
@@ -86,23 +90,26 @@ def _parse(onnx: Any, data: bytes) -> Proto:
 
 def _check_names(model: Proto) -> None:
     """FormatError for names that are not UTF-8: the protobuf runtime hands those out as bytes."""
-    for name in (*(entry.domain for entry in model.opset_import), *_names(model.graph)):
+    names = [entry.domain for entry in model.opset_import]
+    _take_names(model.graph, names)
+    for name in () if set(map(type, names)) <= {str} else names:
         if not isinstance(name, str):
             raise FormatError("a name in the model is not UTF-8", expected="text", found=repr(name[:40]))
 
 
-def _names(graph: Proto) -> Iterator[str | bytes]:
-    """Every name in a graph and the graphs inside."""
-    yield from (tensor.name for tensor in graph.initializer)
+def _take_names(graph: Proto, names: list[str | bytes]) -> None:
+    """Adds every name in a graph and the graphs inside."""
+    names += [tensor.name for tensor in graph.initializer]
     for port in (*graph.input, *graph.output):
-        yield port.name
-        yield from (dim.dim_param for dim in port.type.tensor_type.shape.dim)
+        names += (port.name, *(dim.dim_param for dim in port.type.tensor_type.shape.dim))
     for node in graph.node:
-        yield from (node.op_type, node.name, node.domain, *node.input, *node.output)
+        names += (node.op_type, node.name, node.domain)
+        names += node.input
+        names += node.output
         for attribute in node.attribute:
-            yield attribute.name
+            names.append(attribute.name)
             if attribute.HasField("g"):
-                yield from _names(attribute.g)
+                _take_names(attribute.g, names)
 
 
 def _load_external(onnx: Any, model: Proto, folder: Path) -> None:
@@ -153,20 +160,17 @@ def numpy_array(array: np.ndarray, label: str) -> np.ndarray:
 
 def attribute_values(node: Proto, label: str, storage: Storage) -> dict[str, Any]:
     """Attributes of a node by name: int, float, bytes, tuples of them, arrays for tensors."""
-    onnx = package()
-    kinds = onnx.AttributeProto
-    plain = {kinds.INT: "i", kinds.FLOAT: "f", kinds.STRING: "s"}
-    lists = {kinds.INTS: "ints", kinds.FLOATS: "floats", kinds.STRINGS: "strings"}
     table: dict[str, Any] = {}
     for attribute in node.attribute:
-        if attribute.type in plain:
-            table[attribute.name] = getattr(attribute, plain[attribute.type])
-        elif attribute.type in lists:
-            table[attribute.name] = tuple(getattr(attribute, lists[attribute.type]))
-        elif attribute.type == kinds.TENSOR:
-            table[attribute.name] = tensor_array(attribute.t, f"{label}, attribute {attribute.name!r}", storage)
-        elif attribute.type == kinds.GRAPH:
-            table[attribute.name] = attribute.g
+        kind, name = attribute.type, attribute.name
+        if kind in _PLAIN:
+            table[name] = getattr(attribute, _PLAIN[kind])
+        elif kind in _LISTS:
+            table[name] = tuple(getattr(attribute, _LISTS[kind]))
+        elif kind == _TENSOR:
+            table[name] = tensor_array(attribute.t, f"{label}, attribute {name!r}", storage)
+        elif kind == _GRAPH:
+            table[name] = attribute.g
         else:
-            raise GraphError(f"{label}: attribute {attribute.name!r} has no readable type ({attribute.type})")
+            raise GraphError(f"{label}: attribute {name!r} has no readable type ({kind})")
     return table

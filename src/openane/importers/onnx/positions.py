@@ -12,6 +12,7 @@ from openane.importers.onnx.model import Proto
 COUNTED = 2048
 """Up to here fp16 holds every whole number: positions in shorter tables may be computed on the engine."""
 _LOOKUPS = frozenset(["Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND"])
+_STARTS = _LOOKUPS | {"Mod"}
 _COMPUTED = frozenset([
     "Abs", "Add", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "Clip", "Concat", "CumSum",
     "Div", "Expand", "Flatten", "Identity", "Max", "Min", "Mod", "Mul", "Neg", "Reshape", "Slice", "Split", "Squeeze",
@@ -22,6 +23,8 @@ _COMPUTED = frozenset([
 def positions(graph: Proto) -> frozenset[str]:
     """Names of positions, and of what they are computed from by integers alone; and of products whose remainder is
     taken: nobody would divide what stays small."""
+    if _STARTS.isdisjoint(node.op_type for node in graph.node):
+        return frozenset()
     short = {tensor.name for tensor in graph.initializer if max(tensor.dims, default=0) <= COUNTED}
     found = {node.input[1] for node in graph.node
              if node.op_type in _LOOKUPS and len(node.input) > 1 and node.input[0] not in short} | _hashed(graph)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from openane.importers.onnx.model import Proto
 
 
-def lasts(graph: Proto) -> dict[int, list[str]]:
-    """Names by the position of the last node that refers to them; outputs have none."""
+def lasts(graph: Proto, reads: Sequence[Sequence[str]]) -> dict[int, list[str]]:
+    """Names by the position of the last node that refers to them, where each refers to those of `reads`; outputs have
+    none."""
     outputs = {port.name for port in graph.output}
-    last = {name: position for position, node in enumerate(graph.node) for name in (*read_by(node), *node.output)}
+    last: dict[str, int] = {}
+    for position, (node, names) in enumerate(zip(graph.node, reads, strict=True)):
+        last.update(dict.fromkeys(names, position))
+        last.update(dict.fromkeys(node.output, position))
     table: dict[int, list[str]] = {}
     for name, position in last.items():
         if name not in outputs:
@@ -18,16 +22,12 @@ def lasts(graph: Proto) -> dict[int, list[str]]:
     return table
 
 
-def read(graph: Proto) -> Iterator[str]:
-    """Names that nodes and outputs of a graph, or of the graphs inside, refer to."""
-    yield from (port.name for port in graph.output)
-    for node in graph.node:
-        yield from read_by(node)
-
-
-def read_by(node: Proto) -> Iterator[str]:
-    """Names a node refers to."""
-    yield from node.input
+def read_by(node: Proto) -> list[str]:
+    """Names a node refers to, and the nodes and outputs of graphs inside of it."""
+    names = list(node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            yield from read(attribute.g)
+            names += [port.name for port in attribute.g.output]
+            for inner in attribute.g.node:
+                names += read_by(inner)
+    return names

@@ -15,7 +15,15 @@ import numpy as np
 
 from openane.errors import FormatError
 from openane.formats.mapping import map_part
-from openane.formats.protobuf import MAXIMUM_DEPTH, Message, Schema, read_message, scan_fields, write_message
+from openane.formats.protobuf import (
+    MAXIMUM_DEPTH,
+    Message,
+    Schema,
+    bytes_field,
+    read_message,
+    scan_fields,
+    write_message,
+)
 from openane.importers.onnx.constants import MATRIX
 
 MAPPED = 1 << 22
@@ -51,6 +59,8 @@ _PLAIN_TYPES = {number: np.dtype(name) for number, name in (
 of the time that the package takes."""
 _LENGTH = 2
 _EXTERNAL = 1
+_PLACE = _SCHEMA.by_name["TensorProto"]["external_data"].number
+_OUTSIDE = write_message(Message(_SCHEMA, "TensorProto", data_location=_EXTERNAL))
 
 
 def slimmed(view: memoryview) -> bytes:
@@ -86,16 +96,18 @@ def _tensor(view: memoryview, start: int, end: int) -> bytes:
         at = field[3]
     if len(data) == 1:
         [(number, wire, begin, stop)] = data
-        kind = read_message(_SCHEMA, "TensorProto", b"".join(kept)).data_type
-        if wire == _LENGTH and stop - begin >= LEAST and (number == _RAW or _PLAIN.get(number) == kind):
-            return b"".join(kept) + write_message(_place(begin, stop - begin))
+        rest = b"".join(kept)
+        if wire == _LENGTH and stop - begin >= LEAST and (
+                number == _RAW or _PLAIN.get(number) == read_message(_SCHEMA, "TensorProto", rest).data_type):
+            return rest + _place(begin, stop - begin)
     return bytes(view[start:end])
 
 
-def _place(offset: int, length: int) -> Message:
-    entries = [Message(_SCHEMA, "Entry", key=key, value=str(value))
-               for key, value in (("location", OWN), ("offset", offset), ("length", length))]
-    return Message(_SCHEMA, "TensorProto", external_data=entries, data_location=_EXTERNAL)
+def _place(offset: int, length: int) -> bytes:
+    """The fields of a tensor that say where its data lies."""
+    stated = (b"location", OWN.encode()), (b"offset", b"%d" % offset), (b"length", b"%d" % length)
+    entries = [bytes_field(_PLACE, bytes_field(1, key) + bytes_field(2, value)) for key, value in stated]
+    return b"".join((*entries, _OUTSIDE))
 
 
 def is_stored(tensor: Any) -> bool:

@@ -6,6 +6,8 @@ the variance of a normalisation, and what an input is standardised by are not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from openane.graph import Graph, Node, Value
@@ -96,7 +98,7 @@ def _offset(node: Node, other: Value, before: Node | None, found: dict[str, None
     return _normalises(before) or (weighted and (product or factor(before) is not None))
 
 
-def _root(value: Value, made: dict[int, Node]) -> Value:
+def _root(value: Value, made: Mapping[int, Node]) -> Value:
     """What a value is, laid out anew or not."""
     while (node := made.get(id(value))) is not None and _laid_out(node):
         value = node["x"]
