@@ -194,13 +194,13 @@ class Graph:
         known: set[int] = set()
         names: set[str] = set()
         for value in self.inputs:
-            _define(value, known, names, "input")
+            _define(value, known, names, None)
         for node in self.nodes:
             for value in node.values():
-                if not value.constant and id(value) not in known:
+                if value.data is None and id(value) not in known:
                     raise GraphError(f"{node.label} uses {value.name!r} before it is made")
             for value in node.outputs:
-                _define(value, known, names, node.label)
+                _define(value, known, names, node)
         for value in self.outputs:
             if not value.constant and id(value) not in known:
                 raise GraphError(f"output {value.name!r} is made by no node")
@@ -234,10 +234,11 @@ def copy_of(value: Value, result: Value, source: str = "") -> Node:
     return Node(COPY, {"x": value}, (result,), result.name, source)
 
 
-def _define(value: Value, known: set[int], names: set[str], who: str) -> None:
-    if id(value) in known:
-        raise GraphError(f"{who} makes {value.name!r} a second time")
-    if value.name in names:
-        raise GraphError(f"{who}: the name {value.name!r} is taken")
+def _define(value: Value, known: set[int], names: set[str], by: Node | None) -> None:
+    """Takes note of an input, or of what a node makes."""
+    if id(value) in known or value.name in names:
+        who = "input" if by is None else by.label
+        raise GraphError(f"{who} makes {value.name!r} a second time" if id(value) in known
+                         else f"{who}: the name {value.name!r} is taken")
     known.add(id(value))
     names.add(value.name)

@@ -7,6 +7,7 @@ import numpy as np
 from openane.graph import Graph, Value, numpy_type
 from openane.graph.types import limits
 from openane.ops import all_ops
+from openane.ops.half_bits import to_half
 
 FLAGS = 2
 """What integers are drawn below where nothing says what they count."""
@@ -35,7 +36,8 @@ def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:
     if "mask" in value.name:
         return np.ones(value.shape, dtype)
     if dtype.kind == "f":
-        return rng.standard_normal(value.shape, np.float32).astype(dtype)
+        numbers = rng.standard_normal(value.shape, np.float32)
+        return to_half(numbers) if dtype == np.float16 else numbers.astype(dtype)
     most = FLAGS if dtype.kind == "b" else min(count, limits(value.dtype)[1])
     return rng.integers(0, most, value.shape).astype(dtype)
 

@@ -66,14 +66,19 @@ def _chains(graph: Graph) -> list[_Chain]:
     users, outputs = graph.users(), {id(value) for value in graph.outputs}
     found = []
     for node in graph.nodes:
-        product = get_op(node.op).product if exponents(node).relation is Relation.LINEAR else None
+        product = get_op(node.op).product
         between, user = [], None if product is None else only_user(users, outputs, node.output)
         while user is not None and _beside(user):
             between.append(user)
             user = only_user(users, outputs, user.output)
-        if product is not None and user is not None and _logarithm(user) and node.output.type.rank > 1:
+        if product is not None and user is not None and _logarithm(user) and _sums(node):
             found.append(_Chain(node, tuple(between), user, product.axis % node.output.type.rank))
     return found
+
+
+def _sums(node: Node) -> bool:
+    """Whether a node has constant weights, and channels."""
+    return exponents(node).relation is Relation.LINEAR and node.output.type.rank > 1
 
 
 def _beside(node: Node) -> bool:
