@@ -8,7 +8,7 @@ to is mostly a grid that is known. So of `grid + flow` the flow alone is rounded
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from openane.graph import Node, Operand, RoundedConstant, TensorType, Value
 from openane.ops import arguments
 from openane.ops.evaluate import evaluate_node
 from openane.ops.rewriter import Rewriter
+from openane.record_classes import dataclass
 
 MOVES = frozenset(["expand_dims", "gather", "reshape", "reverse", "slice_by_index", "slice_by_size", "squeeze", "tile",
                    "transpose"])

@@ -9,10 +9,10 @@ ones, so that storing the sum rounds it to the nearest step.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from openane.ops.halves import LARGEST, SMALLEST_NORMAL, half
 from openane.ops.rounding import EXACT_WHOLE, WHOLE
+from openane.record_classes import dataclass
 
 MULTIPLES = range(1, 9)
 SCALE = 0.25
