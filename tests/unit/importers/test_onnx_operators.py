@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -217,6 +218,18 @@ def test_extents_of_resized_images_are_those_of_runtimes(extents, one):
     scales = np.array([1, 1, new / old, 1], np.float32)
     graph = one("Resize", (1, 2, old, 3), [None, scales], mode="linear", coordinate_transformation_mode="asymmetric")
     assert graph.outputs[0].shape[2] == new
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("producer", ["pytorch", "another"])
+def test_corners_of_models_from_pytorch_are_aligned_by_whole_extents(mode, producer, model, compare):
+    """Half of 9 elements are 4 in PyTorch and onnxruntime, where ONNX's own reference aligns corners by 4.5."""
+    node = onnx.helper.make_node("Resize", ["x", "", "scales"], ["y"], mode=mode,
+                                 coordinate_transformation_mode="align_corners")
+    proto = model([node], {"x": (1, 2, 9, 7)}, {"scales": np.array([1, 1, 0.5, 0.5], np.float32)})
+    proto.producer_name = producer
+    with pytest.raises(AssertionError) if producer == "another" else nullcontext():
+        compare(proto)
 
 
 def test_places_at_the_crossings_of_rows_and_columns_are_gathered_one_axis_after_the_other(one):

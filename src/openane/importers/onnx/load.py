@@ -72,7 +72,8 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
         model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
         walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
-                       relative, positions(model.graph) if lookups else frozenset(), folding=Budget(stated=limit))
+                       relative, positions(model.graph) if lookups else frozenset(), model.producer_name,
+                       folding=Budget(stated=limit))
         walk.ports()
         last_uses = lasts(model.graph, walk.reads)
         for position, (node, names) in enumerate(zip(model.graph.node, walk.reads, strict=True)):
@@ -104,6 +105,7 @@ class _Import:
     lookups: bool
     relative: RelativeNumbers
     positions: frozenset[str]
+    producer: str
     known: dict[str, Operand] = field(default_factory=dict)
     waiting: dict[str, Proto] = field(default_factory=dict)
     spent: set[str] = field(default_factory=set)
@@ -194,7 +196,7 @@ class _Import:
                         [self._use(name, label) for name in inputs], inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
                         partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding)
+                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding, self.producer)
         try:
             with typed_errors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)

@@ -79,6 +79,8 @@ class OnnxStep(AnyStep):
     """Whether what it quantises, or dequantises, may stay as it is: see importers.onnx.dynamic."""
     folding: Budget = field(default_factory=Budget)
     """That of the whole model."""
+    producer: str = ""
+    """What wrote the model, as it says itself."""
     stated: ClassVar[str] = "attribute"
 
     # Inputs

@@ -15,6 +15,8 @@ from openane.importers.onnx.fold import MAXIMUM_ELEMENTS
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 from openane.record_classes import dataclass
 
+PYTORCH = "pytorch"
+"""What PyTorch's exporters call themselves in a model."""
 Kernel = Callable[[np.ndarray], np.ndarray]
 
 
@@ -176,14 +178,16 @@ def _resize(step: OnnxStep) -> Operand:
         raise UnsupportedError(step.label, "tensors without elements cannot be computed", found=f"sizes {results}",
                                remedy="scale so that an element is left")
     regions = _regions(step, scheme, len(axes))
-    changed = [ResizedAxis(axis, x.shape[axis], result, _length(result, x.shape[axis] * scale), scale, region)
+    changed = [ResizedAxis(axis, x.shape[axis], result, _length(step, result, x.shape[axis] * scale), scale, region)
                for axis, result, scale, region in zip(axes, results, scales, regions, strict=True)
                if result != x.shape[axis] or scale != 1 or region != (0.0, 1.0)]
     return _resized(step, x, changed, scheme)
 
 
-def _length(result: int, exact: float) -> float:
-    return exact if int(np.floor(exact)) == result else float(result)
+def _length(step: OnnxStep, result: int, exact: float) -> float:
+    """The extent corners are aligned by. ONNX's own reference takes the one that was not rounded down; PyTorch, whose
+    exporter writes scales, and onnxruntime take the result's."""
+    return exact if step.producer != PYTORCH and int(np.floor(exact)) == result else float(result)
 
 
 def _regions(step: OnnxStep, scheme: Scheme, count: int) -> list[tuple[float, float]]:
