@@ -92,3 +92,10 @@ def test_the_order_of_known_whole_numbers_is_known(largest: int) -> None:
     made = node["y"]
     assert isinstance(made, RoundedConstant)
     np.testing.assert_array_equal(made.digits(), wanted)
+
+
+def test_an_axis_in_a_list_of_one_is_an_axis() -> None:
+    """As PyTorch's older exporter writes the places of a triangle."""
+    nodes = [helper.make_node("CumSum", ["ones", "axis"], ["places"]), helper.make_node("Mul", ["x", "places"], ["y"])]
+    graph = _imported(nodes, {"ones": np.ones((2, 3), np.float32), "axis": np.array([1])}, (2, 3))
+    np.testing.assert_array_equal(graph.nodes[0]["y"].array(), [[1, 2, 3]] * 2)

@@ -314,6 +314,8 @@ def _by_reference(step: OnnxStep) -> tuple[np.ndarray, ...]:
     import onnx.helper
     import onnx.reference
     feeds: dict[str, Any] = {name: array for name, array in zip(step.input_names, step.inputs, strict=True) if name}
+    if step.op == "CumSum":  # runtimes take an axis in a list of one as well
+        feeds[step.input_names[-1]] = feeds[step.input_names[-1]].squeeze()
     try:
         code = onnx.helper.np_dtype_to_tensor_dtype
         ports = [onnx.helper.make_tensor_value_info(name, code(array.dtype), array.shape)

@@ -223,9 +223,9 @@ class _Import:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
         operator: str = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
         if operator not in OPERATORS and node.domain == CLASSICAL:
-            raise UnsupportedError(label, f"of {CLASSICAL} linear models are computed and what prepares features",
-                                   found=node.op_type, remedy="leave trees, support vector machines and labels to "
-                                                              "onnxruntime: a processor takes microseconds for them")
+            raise UnsupportedError(label, f"of {CLASSICAL} linear models are computed, SVMRegressor, and what prepares "
+                                   "features", found=node.op_type, remedy="leave trees, classes that vote and texts to "
+                                   "onnxruntime: a processor takes microseconds for them")
         if operator not in OPERATORS and node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
                                    remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's "
