@@ -122,12 +122,15 @@ def given_samples(graph: Graph, options: Namespace) -> list[Mapping[str, np.ndar
         return []
     from openane.quantization import read_samples
 
-    inputs = [value.name for value in graph.inputs]
-    named = [(inputs[0] if not name and len(inputs) == 1 and path.suffix == ".npy" else name, path)
-             for name, path in options.sample]
+    named = [(name or _only_input(graph, path), path) for name, path in options.sample]
     arrays = _named_arrays(graph, {name: path for name, path in named if name})
     whole = [sample for name, path in named if not name for sample in read_samples(path)]
     return [{**sample, **arrays} for sample in whole or ([{}] if arrays else [])]
+
+
+def _only_input(graph: Graph, path: Path) -> str:
+    """The name of the only input, for a file of one array; none otherwise."""
+    return graph.inputs[0].name if path.suffix == ".npy" and len(graph.inputs) == 1 else ""
 
 
 def _named_arrays(graph: Graph, files: Mapping[str, Path]) -> dict[str, np.ndarray]:
