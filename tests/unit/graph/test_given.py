@@ -29,7 +29,8 @@ def test_a_model_of_the_onnx_package(name: str) -> None:
         TAKES[name](ModelProto())
 
 
-@pytest.mark.parametrize(("given", "found"), [(3, "give its path; openane.load_graph reads one"), (ModelProto(), "onnx.save")])
+@pytest.mark.parametrize(("given", "found"), [
+    (3, "give its path; openane.load_graph reads one"), (ModelProto(), "onnx.save")])
 def test_what_no_graph_is_read_from(given: object, found: str) -> None:
     with pytest.raises(ane.UnsupportedError, match=found):
         ane.load_graph(given)
