@@ -19,6 +19,10 @@ def to_engine(function: Callable[..., Any], *example: Tensor, **options: Any) ->
     for its arguments; what it computes without them is constant. `options` are the fields of `EngineOptions`. Errors
     are those of `load_stablehlo`, `openane.compile` and of the device; UnsupportedError also for operations of
     tinygrad that are not read."""
+    if not callable(function) or not example or not all(isinstance(each, Tensor) for each in example):
+        raise UnsupportedError("to_engine", "it takes a function and its arguments, tensors of tinygrad",
+                               found=", ".join(type(each).__name__ for each in (function, *example)),
+                               remedy="openane.tinygrad.to_engine(function, *example)")
     return TensorFunction(function, example, EngineOptions(**options))
 
 

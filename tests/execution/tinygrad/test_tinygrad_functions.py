@@ -82,3 +82,12 @@ def test_what_is_not_read_is_refused_by_name():
 
     with pytest.raises(UnsupportedError, match="tinygrad"):
         openane.tinygrad.to_engine(lambda x: (x.int() // 3).float(), drawn(4, 4))
+
+
+@pytest.mark.parametrize("given", [(lambda x: x,), (3, 3), (lambda x: x, np.ones((2, 2), np.float32))],
+                         ids=["no example", "no function", "an array"])
+def test_what_is_no_function_of_tensors_is_told_what_to_give(given: Any) -> None:
+    import openane.tinygrad
+
+    with pytest.raises(UnsupportedError, match="to_engine\\(function, \\*example\\)"):
+        openane.tinygrad.to_engine(*given)
