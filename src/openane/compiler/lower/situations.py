@@ -139,12 +139,14 @@ class _Found:
                 None if reader is None else self._reader(reader, value, depth))
 
     def _reader(self, reader: Node, read: Value, depth: int) -> Told:
-        """A node that may be carried out in the same task, and those behind it."""
+        """A node that may be carried out in the same task, and those behind it; of one that may not be, the numbers of
+        its constants say nothing."""
         self.readers.append(reader)
-        op, kept = get_op(reader.op), keeps_constants(reader)
+        op = get_op(reader.op)
+        ends = op.post is None and op.unary is None and op.arithmetic is None
+        kept = ends or keeps_constants(reader)
         operands = [(name, tuple([_read(value, read, kept) for value in operand]) if isinstance(operand, tuple)
                      else _read(operand, read, kept)) for name, operand in reader.operands.items()]
-        ends = op.post is None and op.unary is None and op.arithmetic is None
         return reader.op, tuple(operands), None if ends else tuple([self._result(value, depth + 1)
                                                                     for value in reader.outputs])
 
