@@ -51,7 +51,7 @@ class EngineGraph:
         self._static = [isinstance(each, torch.nn.Parameter) or bool(getattr(each, STATIC, None)) for each in inputs]
         self._programs: OrderedDict[object, EngineProgram | None] = OrderedDict()
         self._asked = frozenset(place for place, node in enumerate(module.graph.find_nodes(op="placeholder"))
-                                if _is_number(node) and not self._static[place])
+                                if _is_number(module.graph, node) and not self._static[place])
         self._numbers: set[tuple[Any, ...]] = set()
 
     def __call__(self, *given: Any) -> Any:
@@ -142,16 +142,16 @@ class _Bound(torch.nn.Module):  # type: ignore[misc]  # where PyTorch states no 
                                    for place, name in enumerate(self._fixed)))
 
 
-def _is_number(node: torch.fx.Node) -> bool:
+def _is_number(graph: torch.fx.Graph, node: torch.fx.Node) -> bool:
     """Whether a graph asks nothing of an argument but its number."""
-    return bool(node.users) and all(user.op == "call_method" and user.target == "item" for user in node.users)
+    return bool(node.users) and set(node.users) <= set(graph.find_nodes(op="call_method", target="item"))
 
 
 def _with_numbers(module: GraphModule, arguments: Sequence[Any]) -> GraphModule:
     """The graph with the numbers that are known in the places of what asks for them."""
     graph = deepcopy(module.graph)
     for place, node in enumerate(graph.find_nodes(op="placeholder")):
-        if isinstance(arguments[place], float) and _is_number(node):
+        if isinstance(arguments[place], float) and _is_number(graph, node):
             for asked in list(node.users):
                 _put(asked, arguments[place])
                 graph.erase_node(asked)

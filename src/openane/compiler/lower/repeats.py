@@ -128,15 +128,8 @@ class Repeats(Situations):
 
     def keep(self, here: Situation, before: Before, node: Node, operations: tuple[Operation, ...]) -> None:
         """Keeps what became of a node, these operations, where all of that can be done again."""
-        after = [self.place_of(value) for value in here.values]
-        places = tuple([(number, new) for number, (old, new) in enumerate(zip(before.places, after, strict=True))
-                        if new is not None and new is not old])
-        numbers = {id(reader): number for number, reader in enumerate(here.readers)}
-        fused = [numbers.get(key) for key in islice(reversed(self.fused), len(self.fused) - before.fused)]
-        more = sum(before.places[number] is None for number, _ in places)
-        stored = self._stored(node, here)
-        alone = len(self._known) - before.known == more and len(self._widened) == before.widened and None not in fused
-        if not alone or stored is None:
+        places, fused, stored = self._placed(here, before), self._fused_since(here, before), self._stored(node, here)
+        if places is None or fused is None or stored is None:
             return
         table, first = self.blocks.table, FIRST_VIRTUAL_SLOT + before.blocks
         place = here.slots, first, tuple([each.fill.offset for each in stored])
@@ -147,29 +140,52 @@ class Repeats(Situations):
         kept().add(here.told, _Lowered(
             here.slots, first, operations,
             tuple([table[slot] for slot in range(first, FIRST_VIRTUAL_SLOT + len(table))]), places,
-            tuple([number for number in fused if number is not None]), stored,
+            fused, stored,
             tuple(self.trace.pieces.get(id(node), ())), id(node) in self.trace.lost, {place: operations}))
+
+    def _placed(self, here: Situation, before: Before) -> tuple[tuple[int, Tensor | Reshaped], ...] | None:
+        """The values of a situation that have another place than before; None where others have, too."""
+        after = [self.place_of(value) for value in here.values]
+        places = tuple([(number, new) for number, (old, new) in enumerate(zip(before.places, after, strict=True))
+                        if new is not None and new is not old])
+        more = sum(before.places[number] is None for number, _ in places)
+        alone = len(self._known) - before.known == more and len(self._widened) == before.widened
+        return places if alone else None
+
+    def _fused_since(self, here: Situation, before: Before) -> tuple[int, ...] | None:
+        """The readers of a situation that were carried out within a node; None where others were, too."""
+        numbers = {id(reader): number for number, reader in enumerate(here.readers)}
+        since = list(islice(reversed(self.fused), len(self.fused) - before.fused))
+        return tuple([numbers[key] for key in since]) if numbers.keys() >= set(since) else None
 
     def _stored(self, node: Node, here: Situation) -> tuple[_Stored, ...] | None:
         """The constants a node stored; None where they cannot be made again of others in the same form."""
-        traced, lost = self.trace.pieces.get(id(node), []), id(node) in self.trace.lost
+        traced = self.trace.pieces.get(id(node), [])
         if any(each.weights is not None for each in traced):
             return None
         if not here.as_they_are:
-            literal = tuple([_Stored(fill if fill.packed is None else with_fields(fill, {"packed": NUMBERS}),
-                                     self.held(fill), None) for fill in self.fills])
-            return literal if sum(len(each.data) for each in literal) <= LARGEST else None
-        waiting, made, places = list(traced), list[_Stored](), [(fill.kernels, fill.offset) for fill in self.fills]
-        for fill in self.fills:
-            if not fill.weights:
-                made.append(_Stored(fill, self.held(fill), None))
-                continue
-            known = waiting.pop(0) if waiting else None
-            if lost or known is None or known.piece.form is ConstantForm.SPARSE \
-                    or places.count((fill.kernels, fill.offset)) > 1:
-                return None
-            made.append(_Stored(_without_numbers(fill), b"", known))
-        return None if waiting else tuple(made)
+            return self._stored_literally()
+        lost, waiting = id(node) in self.trace.lost and any(fill.weights for fill in self.fills), list(traced)
+        made = [self._stored_piece(fill, waiting) for fill in self.fills]
+        stored = tuple([each for each in made if each is not None])
+        return stored if not (lost or waiting) and len(stored) == len(made) else None
+
+    def _stored_literally(self) -> tuple[_Stored, ...] | None:
+        """The constants a node stored as bytes; None where they are too many to keep."""
+        literal = tuple([_Stored(fill if fill.packed is None else with_fields(fill, {"packed": NUMBERS}),
+                                 self.held(fill), None) for fill in self.fills])
+        return literal if sum(len(each.data) for each in literal) <= LARGEST else None
+
+    def _stored_piece(self, fill: Fill, waiting: list[Traced]) -> _Stored | None:
+        """Bytes, or weights, of which the first of those `waiting` says whose they are; None where they are not told
+        or packed by their numbers, or where others are the same bytes."""
+        if not fill.weights:
+            return _Stored(fill, self.held(fill), None)
+        known = waiting.pop(0) if waiting else None
+        shared = sum((each.kernels, each.offset) == (fill.kernels, fill.offset) for each in self.fills) > 1
+        if known is None or known.piece.form is ConstantForm.SPARSE or shared:
+            return None
+        return _Stored(_without_numbers(fill), b"", known)
 
     def repeat(self, here: Situation, node: Node) -> tuple[Operation, ...] | None:
         """The operations of a node that is lowered as another one was; None, with nothing done, where none like it is
