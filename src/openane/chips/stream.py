@@ -306,6 +306,8 @@ class StreamFormat:
         for name, (first, count), (_, is_sparse) in zip(self._names(kinds), records, kinds, strict=True):
             fields = said.pop(name, {})
             addresses = self.heads.addresses(first, count, fields if is_sparse else None)
+            if not count:
+                raise ProgramError(f"the run at {first:#x} has no words; one or more can be said", register=name)
             if addresses is None:
                 raise ProgramError(f"the run at {first:#x} has {count} words, its head says otherwise", register=name)
             bits = 0 if is_sparse and not any(fields.values()) else head.rest.get(name, 0)

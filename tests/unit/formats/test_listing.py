@@ -189,6 +189,7 @@ MISTAKES = [
     ("openane 1 hwx h13\ntask 0 at 0x0, 9 words", 2, 1, "where the text begins"),
     ("openane 1 hwx h13\ntext 0x0\ntask 0 at 0x0, 99999999999 words", 3, 16, "1 to 4096 words"),
     ("openane 1 hwx h99\ntext 0x0\ntask 0 at 0x0, 3 words\n  Common", 3, 16, "raw `words`"),
+    ("openane 1 hwx h15\ntext 0x0\ntask 0 at 0x0, 9 words\n  records 0x4800 x0", 4, 18, "from 1 on"),
     ("openane 1 hwx h13\n  file 3", 2, 3, "belongs to nothing"),
 ]
 

@@ -101,8 +101,8 @@ class _Parser:
         runs = []
         for address, count in zip(tokens[::2], tokens[1::2], strict=True):
             match = _RUN.fullmatch(count.text)
-            if match is None:
-                raise count.error("the count of a run is x and a number", "for example x18")
+            if match is None or not int(match[1]):
+                raise count.error("the count of a run is x and a number from 1 on", "for example x18")
             runs.append((integer(address, "the address of a run", 0, WORD), int(match[1])))
         if body_words(tuple(runs)) >= self.size:
             raise line.first.error(f"the runs take {body_words(tuple(runs))} words, the task states {self.size}")
