@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.composites import log_softmax
+from openane.importers.composites import log_softmax, multiplied, part_of
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
 
@@ -59,22 +59,7 @@ def _product(step: OnnxStep) -> Operand:
         else shape
     turned = step.add("transpose", part="turned", x=x, perm=(*axes, *kept)) if x.type.rank > 1 else x
     rows = step.add("reshape", part="rows", x=turned, shape=(prod(x.shape[axis] for axis in axes), prod(shape)))
-    return step.add("reshape", x=_halved(step, rows), shape=final)
-
-
-def _halved(step: OnnxStep, rows: Value) -> Value:
-    """One row, the product of all."""
-    while (count := rows.shape[0]) > 1:
-        half = count // 2
-        first, second = (_rows(step, rows, start, start + half) for start in (0, half))
-        product = step.add_real("mul", part="product", x=first, y=second)
-        rest = (_rows(step, rows, count - 1, count),) if count % 2 else ()
-        rows = step.add("concat", part="joined", values=(product, *rest), axis=0) if rest else product
-    return rows
-
-
-def _rows(step: OnnxStep, rows: Value, start: int, end: int) -> Value:
-    return step.add("slice_by_index", part="half", x=rows, begin=(start, 0), end=(end, rows.shape[1]))
+    return step.add("reshape", x=multiplied(step, rows, [0], step.add_real), shape=final)
 
 
 def _extreme_position(op: str) -> Handler:
@@ -153,7 +138,7 @@ def _cumulative_product(step: OnnxStep) -> Operand:
     if count > MOST_STEPS:
         raise UnsupportedError(step.label, "the axis is multiplied one element after the other", limit=MOST_STEPS,
                                found=count, remedy="shorten the axis")
-    parts = [_at(step, x, axis, place) for place in range(count)]
+    parts = [part_of(step, x, axis, place, place + 1, "at") for place in range(count)]
     if step.integer("reverse", 0):
         parts.reverse()
     ones = step.add_real("add", part="ones", x=step.add_real("mul", part="none", x=parts[0], y=0), y=1)
@@ -163,12 +148,6 @@ def _cumulative_product(step: OnnxStep) -> Operand:
     if step.integer("reverse", 0):
         found.reverse()
     return found[0] if count == 1 else step.add("concat", values=tuple(found), axis=axis)
-
-
-def _at(step: OnnxStep, x: Value, axis: int, place: int) -> Value:
-    begin, end = [0] * x.type.rank, list(x.shape)
-    begin[axis], end[axis] = place, place + 1
-    return step.add("slice_by_index", part="at", x=x, begin=begin, end=end)
 
 
 OPERATORS: Mapping[str, Handler] = {
