@@ -15,7 +15,8 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.errors import FormatError, UnsupportedError
 from openane.formats.files import write_atomically
-from openane.importers.onnx.model import package, read_model
+from openane.importers.onnx.model import read_model
+from openane.importers.onnx.package import package
 from openane.quantization.api import LayerReport, Quantized
 from openane.quantization.forms import store
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from openane.errors import AneError, UnsupportedError
-from openane.importers.onnx.model import Proto, package
+from openane.importers.onnx.model import Proto
 
 DEEPEST = 4
 """How deep operators defined by others may lie in each other."""
@@ -16,7 +16,6 @@ DOMAIN = "openane.body"
 def inlined(model: Proto, known: Collection[str], domains: Collection[str]) -> Proto:
     """The model without functions of its own, and without operators that are not `known` ones of the standard
     `domains` where ONNX states a body for them. UnsupportedError when the onnx package fails at it."""
-    package()
     if not model.functions and not any(_unknown(model, known, domains)):
         return model
     names: list[str] = []

@@ -12,7 +12,8 @@ import numpy as np
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.importers.files import mapped, open_file, read_file
-from openane.importers.onnx.storage import Storage, slimmed
+from openane.importers.onnx.package import messages, package
+from openane.importers.onnx.storage import Storage, is_stored, slimmed
 
 Proto = Any
 """A protobuf message of the onnx package, which states no types."""
@@ -22,27 +23,15 @@ _TENSOR, _GRAPH = 4, 5
 """The field that holds an attribute's value, by the number of its type in AttributeProto.AttributeType."""
 
 
-def package() -> Any:
-    """The onnx package. UnsupportedError with the pip line where it is missing."""
-    try:
-        import onnx
-        import onnx.external_data_helper
-        import onnx.numpy_helper
-    except ImportError:
-        raise UnsupportedError("ONNX import", "needs the onnx package",
-                               remedy='pip install "openane[onnx]"') from None
-    return onnx
-
-
 def read_model(source: str | Path | bytes | Proto) -> Proto:
     """The ModelProto of a file, of its bytes, or itself, with all its weights. FormatError when it is none; weights
     kept beside a file are read too."""
-    onnx = package()
+    onnx = messages()
     if isinstance(source, onnx.ModelProto):
         return _checked(source)
     model = _checked(_parse(onnx, source if isinstance(source, bytes) else read_file(Path(source), "model")))
     if isinstance(source, str | Path):
-        _load_external(onnx, model, Path(source).parent)
+        _load_external(model, Path(source).parent)
     return model
 
 
@@ -51,7 +40,7 @@ def opened(source: str | Path | bytes | Proto) -> Iterator[tuple[Proto, Storage]
     """The ModelProto of a file, of its bytes, or itself, and where the data of its tensors is read from: large ones
     stay in the file, which is open until the end. FormatError when it is no model, UnsupportedError when it is larger
     than this machine's memory."""
-    onnx = package()
+    onnx = messages()
     if isinstance(source, onnx.ModelProto):
         yield _checked(source), Storage()
     elif isinstance(source, bytes):
@@ -82,10 +71,12 @@ def _checked(model: Proto) -> Proto:
 
 
 def _parse(onnx: Any, data: bytes) -> Proto:
+    model = onnx.ModelProto()
     try:
-        return onnx.load_model_from_string(data)
+        model.ParseFromString(data)
     except Exception as error:  # the protobuf runtime's own kinds
         raise FormatError(f"not an ONNX model: {error}") from None
+    return model
 
 
 def _check_names(model: Proto) -> None:
@@ -112,11 +103,11 @@ def _take_names(graph: Proto, names: list[str | bytes]) -> None:
                 _take_names(attribute.g, names)
 
 
-def _load_external(onnx: Any, model: Proto, folder: Path) -> None:
-    if not any(tensor.data_location == onnx.TensorProto.EXTERNAL for tensor in model.graph.initializer):
+def _load_external(model: Proto, folder: Path) -> None:
+    if not any(map(is_stored, model.graph.initializer)):
         return
     try:
-        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
+        package().external_data_helper.load_external_data_for_model(model, str(folder))
     except Exception as error:  # missing files, paths outside the folder, ranges outside the file
         raise FormatError(f"weights kept beside the model cannot be read: {error}") from None
 

@@ -25,6 +25,7 @@ from openane.formats.protobuf import (
     write_message,
 )
 from openane.importers.onnx.constants import MATRIX
+from openane.importers.onnx.package import package
 
 MAPPED = 1 << 22
 """Bytes from which matrices are mapped into memory while they are rounded: none has to be found for them, which takes a
@@ -57,6 +58,9 @@ _PLAIN_TYPES = {number: np.dtype(name) for number, name in (
     (11, "<f8"), (12, "<u4"), (13, "<u8"))}
 """Element types that numpy has, by their number in TensorProto.DataType: their data is seen where it lies, in a tenth
 of the time that the package takes."""
+_FLOAT = 1
+_LISTED = {_FLOAT: "float_data", 6: "int32_data", 7: "int64_data", 11: "double_data"}
+"""The fields that hold elements of those types where there is no raw data."""
 _LENGTH = 2
 _EXTERNAL = 1
 _PLACE = _SCHEMA.by_name["TensorProto"]["external_data"].number
@@ -115,6 +119,18 @@ def is_stored(tensor: Any) -> bool:
     return bool(tensor.data_location == _EXTERNAL)
 
 
+def _written(tensor: Any) -> np.ndarray:
+    """The array of a TensorProto that holds its data."""
+    plain, field = _PLAIN_TYPES.get(tensor.data_type), _LISTED.get(tensor.data_type)
+    if plain is None or tensor.HasField("segment"):
+        return np.asarray(package().numpy_helper.to_array(tensor))
+    if tensor.HasField("raw_data"):
+        return np.frombuffer(tensor.raw_data, plain).reshape(tuple(tensor.dims))
+    if field is None:
+        return np.asarray(package().numpy_helper.to_array(tensor))
+    return np.array(getattr(tensor, field), plain).reshape(tuple(tensor.dims))
+
+
 class Storage:
     """Where tensors' data is read from: the model's own bytes, and files in the folder it is in."""
 
@@ -125,18 +141,15 @@ class Storage:
     def array(self, tensor: Any, label: str) -> np.ndarray:
         """The array of a TensorProto, whose shape and size the caller holds against what it states. FormatError when
         its data cannot be reached; whatever the onnx package raises for malformed tensors."""
-        import onnx
         if not is_stored(tensor):
-            plain = _PLAIN_TYPES.get(tensor.data_type)
-            if plain is not None and tensor.HasField("raw_data") and not tensor.HasField("segment"):
-                return np.frombuffer(tensor.raw_data, plain).reshape(tuple(tensor.dims))
-            return np.asarray(onnx.numpy_helper.to_array(tensor))
+            return _written(tensor)
         location = next((entry.value for entry in tensor.external_data if entry.key == "location"), OWN)
         if self._own is not None and location == OWN:
             return self._from_own(tensor, label)
         if self._folder is None:
             raise FormatError(f"{label}: weights are kept in another file",
                               expected="a path to the model, not its bytes", found=location)
+        onnx = package()
         held = onnx.TensorProto()
         held.CopyFrom(tensor)
         try:
@@ -146,12 +159,12 @@ class Storage:
         return np.asarray(onnx.numpy_helper.to_array(held))
 
     def _from_own(self, tensor: Any, label: str) -> np.ndarray:
-        import onnx
-        large = tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == MATRIX
+        large = tensor.data_type == _FLOAT and len(tensor.dims) == MATRIX
         data = self._read({entry.key: entry.value for entry in tensor.external_data}, label, large)
-        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type))
-        if dtype.isbuiltin == 1 and dtype.kind in "fiub":
-            return np.frombuffer(data, dtype.newbyteorder("<")).reshape(tuple(tensor.dims))
+        plain = _PLAIN_TYPES.get(tensor.data_type)
+        if plain is not None:
+            return np.frombuffer(data, plain).reshape(tuple(tensor.dims))
+        onnx = package()
         held = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
         return np.asarray(onnx.numpy_helper.to_array(held))
 
