@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 from weakref import finalize
 
 import numpy as np
 
 from openane.chips import DEFAULT_TARGET
+from openane.chips.machines import target as generation_of
 from openane.compiler import Model, compile
 from openane.compiler.partition.hosting import LOOKUPS, AllowHost
 from openane.devices import Device, open_device
 from openane.devices.protocol import LoadedModel
+from openane.errors import UnsupportedError
 from openane.graph import Graph
 
 MOST_SHAPES = 8
@@ -30,6 +34,20 @@ class EngineOptions:
     precision: str = "safe"
     device: str | None = None
     cache: bool = False
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> EngineOptions:
+        """The options by their names. UnsupportedError for a name that none has, with what is near, and for a target
+        that nothing is compiled for."""
+        known = [field.name for field in fields(cls)]
+        unknown = next((name for name in options if name not in known), None)
+        if unknown is not None:
+            near = difflib.get_close_matches(unknown, known, n=1)
+            raise UnsupportedError("options", "there is none of this name", found=unknown, limit=", ".join(known),
+                                   remedy=f"did you mean {near[0]}?" if near else "leave it out")
+        found = cls(**options)
+        generation_of(found.target)
+        return found
 
 
 class ResidentGraph:

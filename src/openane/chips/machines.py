@@ -174,11 +174,20 @@ def find(name: str) -> Found:
     chips = tuple(soc for soc in SOCS if wanted == _plain(soc.name))
     if chips:
         return Found(chips[0].generation, chips)
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> UnsupportedError:
+    """The error for a name that nothing has, with what is near; or for none at all, as between two commas."""
+    wanted = _plain(name)
+    if not wanted.strip(","):
+        return UnsupportedError("target", "no machine, chip or generation is named", found=name or "nothing",
+                                remedy="see 'ane chips'")
     known = {_plain(n): n for n in (*MACHINES, *(s.name for s in SOCS), *generations())}
     near = [known[n] for n in difflib.get_close_matches(wanted, known, n=3)]
-    raise UnsupportedError(f"machine {name!r}", "no machine, chip or generation has this name", found=name,
-                           limit=f"{_span(generations())}, {_span(_named('a'))}, {_span(_named('m'))}, or a machine",
-                           remedy=f"did you mean {' or '.join(map(repr, near))}?" if near else "see 'ane chips'")
+    return UnsupportedError(f"machine {name!r}", "no machine, chip or generation has this name", found=name,
+                            limit=f"{_span(generations())}, {_span(_named('a'))}, {_span(_named('m'))}, or a machine",
+                            remedy=f"did you mean {' or '.join(map(repr, near))}?" if near else "see 'ane chips'")
 
 
 def target(name: str) -> Chip:

@@ -93,7 +93,9 @@ def _dispatch(arguments: list[str]) -> int:
     for text in import_module("openane.cli.shadow").shadows():
         print(f"ane: warning: {text}", file=sys.stderr)
     options = import_module("openane.cli.parsers").verb_parser(verb).parse_args(arguments[1:])
-    import_module("openane.cli.outputs").require_apart(options)
+    outputs = import_module("openane.cli.outputs")
+    outputs.require_no_stream(options)
+    outputs.require_apart(options)
     status: int = import_module(f"openane.cli.{verb}").run(options)
     if sys.stdout is not None:  # it was closed before the start
         sys.stdout.flush()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+from openane.cli.numbers import expected
 from openane.cli.output import say, say_json
 from openane.errors import UnsupportedError
 from openane.record_classes import dataclass
@@ -44,7 +45,7 @@ def parse_mask(text: str) -> int:
     except ValueError:
         mask = -1
     if not 0 <= mask < 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to 0x7fffffff")
+        raise expected("a number from 0 to 0x7fffffff", text)
     return mask
 
 

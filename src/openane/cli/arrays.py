@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,13 +42,6 @@ class ArrayPort:
         if self.strict:
             return [n for n in shape if n != 1] == [n for n in self.shape if n != 1]
         return bool(np.prod(shape, dtype=object) == np.prod(self.shape, dtype=object))
-
-
-def parse_seed(text: str) -> int:
-    """A seed. ArgumentTypeError, which argparse reports, when it is no whole number of 0 or more."""
-    if not text.isdecimal():
-        raise ArgumentTypeError(f"expected a whole number of 0 or more, found {text!r}")
-    return int(text)
 
 
 def gather(ports: Sequence[ArrayPort], files: Mapping[str, Path], seed: int, choice: ShapeChoice | None = None,

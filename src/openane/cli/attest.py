@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from openane.cli.numbers import real
 from openane.cli.output import say
 from openane.errors import AneError, DeviceError
 from openane.experiments import experiments, find_experiment
@@ -33,8 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--new", action="store_true", help="also run forms that were never seen")
     parser.add_argument("--only", action="append", default=[], metavar="EXPERIMENT", help="only this one; repeatable")
     parser.add_argument("-o", "--output", type=Path, default=Path("attested.ane-evidence"), metavar="FILE")
-    parser.add_argument("--pause", type=float, default=PAUSE, help=f"seconds before a new form (default {PAUSE:g})")
-    parser.add_argument("--patience", type=float, default=PATIENCE,
+    parser.add_argument("--pause", type=real(0), default=PAUSE, help=f"seconds before a new form (default {PAUSE:g})")
+    parser.add_argument("--patience", type=real(0, above=True), default=PATIENCE,
                         help=f"seconds after which a trial counts as hung (default {PATIENCE:g})")
     parser.add_argument("--in-process", action="store_true", help="run trials here, without a watch-dog")
     parser.add_argument("--yes", action="store_true", help="do not ask before running, nor before writing")

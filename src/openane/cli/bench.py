@@ -18,6 +18,7 @@ from statistics import geometric_mean
 from typing import Any
 
 from openane.bench import GROUPS, NOTES, Measured, Reproduced, probe_all, reproduce, selected, surety, target_of
+from openane.cli.numbers import one_of
 from openane.cli.output import as_json, say, say_json, table
 from openane.cli.progress import progress
 from openane.devices import open_device
@@ -33,8 +34,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--device", metavar="D", help="what to probe (default: $ANE_DEVICE or simulator)")
     parser.add_argument("--chip", metavar="CHIP", help="the chip to model beside it (default: m1)")
-    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
-                        help="how the modelled chip is called (default: macos)")
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=one_of(SubmissionRoute),
+                        default=SubmissionRoute.MACOS, help="how the modelled chip is called (default: macos)")
     parser.add_argument("--only", metavar="GROUP", action="append", default=[], choices=GROUPS,
                         help="may be repeated")
     parser.add_argument("--full", action="store_true", help="the long probes too")

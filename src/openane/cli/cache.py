@@ -14,6 +14,7 @@ from typing import Any
 
 from openane.cache import Cache, CacheEntry
 from openane.cli.files import parse_size
+from openane.cli.numbers import expected
 from openane.cli.output import say, say_json, table
 from openane.wording import byte_text, plural
 
@@ -69,7 +70,7 @@ def parse_age(text: str) -> float:
     """`30d` as seconds. ArgumentTypeError for any other form."""
     found = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"expected a time such as 12h or 30d, found {text!r}")
+        raise expected("a time such as 12h or 30d", text)
     return float(int(found[1]) * PERIODS[found[2]])
 
 

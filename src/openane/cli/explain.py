@@ -13,6 +13,7 @@ from typing import Any
 
 from openane.chips import get_chip
 from openane.cli.hazards import UNSAMPLED, hazards, sampled
+from openane.cli.numbers import one_of
 from openane.cli.output import say, say_json, table
 from openane.cli.profile import subject_of
 from openane.cli.subject import open_subject, subject_options
@@ -39,8 +40,8 @@ HONEST = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
-    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
-                        help="how programs are handed to the engine (default: macos)")
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=one_of(SubmissionRoute),
+                        default=SubmissionRoute.MACOS, help="how programs are handed to the engine (default: macos)")
     subject_options(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 

@@ -26,6 +26,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from openane.cli.numbers import whole
 from openane.cli.output import say, say_json, table
 from openane.cli.progress import progress
 
@@ -40,7 +41,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", metavar="CONFIG.toml", type=Path, help="what is to be done")
     parser.add_argument("-o", "--output", metavar="RESULTS.sqlite", type=Path,
                         help="the file of results (default: CONFIG's name with .sqlite, in this folder)")
-    parser.add_argument("--workers", metavar="N", type=_workers, default=os.cpu_count() or 1,
+    parser.add_argument("--workers", metavar="N", type=whole(0, MOST_WORKERS), default=os.cpu_count() or 1,
                         help="processes on this machine; 0: everything in this one (default: one for each processor)")
     parser.add_argument("--scheduler", metavar="ADDRESS",
                         help="give the jobs to the workers of this dask scheduler; models they do not see are sent")
@@ -83,10 +84,3 @@ def _work(jobs: list[FarmJob], results: Results, options: argparse.Namespace) ->
     done = spread(list(left.values()), options.workers, options.scheduler)
     for job, found in progress(done, len(left), "jobs"):
         results.add(job, found)
-
-
-def _workers(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= MOST_WORKERS:
-        raise argparse.ArgumentTypeError(f"0 to {MOST_WORKERS} workers, not {number}")
-    return number

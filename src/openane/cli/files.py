@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openane.cli.directories import directory_graphs, is_directory
+from openane.cli.numbers import expected, finite
 from openane.errors import AneError, FormatError, UnsupportedError
 from openane.formats import detect, load_program, read_hwx
 from openane.formats.bundled import bundled_programs
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Extent = int | tuple[int, ...]
 """How long a dimension is, or how long it may be."""
 LARGEST_EXTENT = 1 << 31
+LONGEST_EXTENT = len(str(LARGEST_EXTENT))
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 MOST_ALTERNATIVES = 64
 """Programs that one model in several shapes may become."""
@@ -109,8 +110,8 @@ def parse_shape(text: str) -> tuple[str, tuple[Extent, ...]]:
     shape = [_extent(extent) for extent in extents.split("x")]
     found = [extent for extent in shape if extent is not None]
     if not equals or not name or len(found) < len(shape):
-        raise ArgumentTypeError("expected a shape such as x=1x3x224x224, or one that changes such as ids=1x{32,64,128} "
-                                f"or ids=1x{{32:128:32}}, found {text!r}")
+        raise expected("a shape such as x=1x3x224x224, or one that changes such as ids=1x{32,64,128} or "
+                       "ids=1x{32:128:32}", text)
     return name, tuple(found)
 
 
@@ -118,20 +119,24 @@ def parse_size(text: str) -> int:
     """`500M` as bytes. ArgumentTypeError, which argparse reports, for any other form."""
     found = re.fullmatch(r"(\d{1,18})([KMG]?)i?B?", text)
     if found is None:
-        raise ArgumentTypeError(f"expected a size such as 500M or 2G, found {text!r}")
+        raise expected("a size such as 500M or 2G", text)
     return int(found[1]) * UNITS[found[2]]
 
 
 def parse_value(text: str) -> tuple[str, float | list[float]]:
     """`sr=16000` as name and number, `scales=0.7,1,0.8` as name and numbers. ArgumentTypeError for any other form."""
     name, _, numbers = text.rpartition("=")
-    try:
-        found = [float(number) if set(number.lower()) & set(".e") else int(number) for number in numbers.split(",")]
-    except ValueError:
-        found = []
-    if not name or not found:
-        raise ArgumentTypeError(f"expected a number such as sr=16000, or several between commas, found {text!r}")
-    return name, found[0] if len(found) == 1 else found
+    found = [_number(number) for number in numbers.split(",")]
+    known = [number for number in found if number is not None]
+    if not name or len(known) < len(found):
+        raise expected("a number such as sr=16000, or several between commas", text)
+    return name, known[0] if len(known) == 1 else known
+
+
+def _number(text: str) -> float | None:
+    """A finite number: a float where the text has a point or an exponent, else whole; None for any other text."""
+    number = finite(text)
+    return number if number is None or set(text.lower()) & set(".e") else int(text)
 
 
 def _extent(text: str) -> Extent | None:
@@ -149,18 +154,16 @@ def _extent(text: str) -> Extent | None:
 
 def _whole(text: str) -> int | None:
     """A number of 1 or more that a dimension can have."""
-    return int(text) if text.isdecimal() and 0 < int(text) < LARGEST_EXTENT else None
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_EXTENT and 0 < int(text) < LARGEST_EXTENT else None
 
 
 def parse_padding(text: str) -> tuple[str, float]:
     """`ids=0` as name and number. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, number = text.rpartition("=")
-    try:
-        if equals and name:
-            return name, float(number)
-    except ValueError:
-        pass
-    raise ArgumentTypeError(f"expected NAME=NUMBER, found {text!r}")
+    filling = finite(number)
+    if not equals or not name or filling is None:
+        raise expected("NAME=NUMBER", text)
+    return name, filling
 
 
 def parse_host(text: str) -> bool | str:
@@ -177,5 +180,5 @@ def parse_input(text: str) -> tuple[str, Path]:
     """`NAME=FILE.npy` as name and path. ArgumentTypeError, which argparse reports, for any other form."""
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
-        raise ArgumentTypeError(f"expected NAME=FILE.npy, found {text!r}")
+        raise expected("NAME=FILE.npy", text)
     return name, Path(file)

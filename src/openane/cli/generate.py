@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli import INTERRUPTED
-from openane.cli.arrays import parse_seed
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.numbers import LONGEST_CONTEXT, real, whole
 from openane.cli.output import say, say_json, say_whole
 from openane.cli.progress import status
 from openane.errors import GenerationError
@@ -55,22 +55,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                       help="the text as tokens; without a tokenizer the answer is tokens, too")
     parser.add_argument("--names", action="store_true", help="names of special tokens in --prompt (such as <|im_end|>) "
                         "become those tokens; without it they are text")
-    parser.add_argument("--max-tokens", metavar="N", type=int, default=128,
+    parser.add_argument("--max-tokens", metavar="N", type=whole(1), default=128,
                         help="longest answer, in tokens (default: 128)")
-    parser.add_argument("--temperature", metavar="T", type=float, default=0.0,
+    parser.add_argument("--temperature", metavar="T", type=real(0), default=0.0,
                         help="0 takes the most likely token (default), 1 draws as the model says")
-    parser.add_argument("--top-k", metavar="K", type=int, default=0, help="draw from the K most likely (default: all)")
-    parser.add_argument("--top-p", metavar="P", type=float, default=1.0,
+    parser.add_argument("--top-k", metavar="K", type=whole(0), default=0,
+                        help="draw from the K most likely (default: all)")
+    parser.add_argument("--top-p", metavar="P", type=real(0, 1, above=True), default=1.0,
                         help="draw from the fewest tokens that are P likely together (default: 1)")
-    parser.add_argument("--seed", metavar="N", type=parse_seed,
+    parser.add_argument("--seed", metavar="N", type=whole(0),
                         help="seed of what is drawn (default: another each time)")
     parser.add_argument("--stop", metavar="TEXT", action="append", default=[], help="end before TEXT; may be repeated")
     parser.add_argument("--tokenizer", metavar="FILE", type=Path,
                         help="tokenizer.json or tokenizer.bin (default: the one beside the model)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
-    parser.add_argument("--context", metavar="N", type=int, help="longest text, prompt included (default: 1024 or the "
-                        "model's own)")
-    parser.add_argument("--prefill", metavar="N", type=int, default=64,
+    parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
+                        help="longest text, prompt included (default: 1024 or the model's own)")
+    parser.add_argument("--prefill", metavar="N", type=whole(0, LONGEST_CONTEXT), default=64,
                         help="tokens of the prompt per step (default: 64; 0: one by one)")
     parser.add_argument("--weights", choices=[str(p) for p in Precision], default="fp16",
                         help="how weights are held before they are folded into fp16 (default: fp16)")

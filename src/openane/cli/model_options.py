@@ -12,6 +12,7 @@ from openane.chips import DEFAULT_TARGET
 from openane.chips.machines import own_target
 from openane.chips.machines import target as generation_of
 from openane.cli.files import parse_host, parse_padding, parse_sample, parse_shape, parse_size, parse_value
+from openane.cli.numbers import whole
 from openane.errors import UnsupportedError
 from openane.record_classes import dataclass
 
@@ -44,7 +45,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
                     "help": "safe: evaluate the model on --sample, or drawn inputs, and move numbers that leave the "
                             "engine's range into it by powers of two; as-is: leave them; fast: as-is, and one "
                             "table for every function (default: %(default)s)"},
-    "--optimise": {"metavar": "LEVEL", "type": int, "choices": range(4), "default": 0,
+    "--optimise": {"metavar": "LEVEL", "type": whole(0, 3), "choices": range(4), "default": 0,
                    "help": "how far to change programs so that they take less time: 0: as Apple's compiler makes them; "
                            "1: by rules; 2, 3: also try up to 3 or 11 other ways and take what is modelled to be "
                            "fastest "

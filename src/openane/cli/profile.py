@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from openane.chips import get_chip
-from openane.cli.arrays import parse_seed
 from openane.cli.health import measured
+from openane.cli.numbers import one_of, whole
 from openane.cli.output import say, say_json
 from openane.cli.output import table as aligned
 from openane.cli.subject import Subject as Opened
@@ -30,9 +30,9 @@ from openane.timing import ClockState, SubmissionRoute
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the verb's options."""
     parser.add_argument("--chip", metavar="CHIP", help="m1, m4 max, or a machine's name (default: its target's)")
-    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=SubmissionRoute, default=SubmissionRoute.MACOS,
-                        help="how programs are handed to the engine (default: macos)")
-    parser.add_argument("--clock", choices=tuple(ClockState), type=ClockState, default=ClockState.FULL,
+    parser.add_argument("--route", choices=tuple(SubmissionRoute), type=one_of(SubmissionRoute),
+                        default=SubmissionRoute.MACOS, help="how programs are handed to the engine (default: macos)")
+    parser.add_argument("--clock", choices=tuple(ClockState), type=one_of(ClockState), default=ClockState.FULL,
                         help="how far the system has raised the engine's clock (default: full)")
     parser.add_argument("--trace", metavar="T.json", type=Path, help="write a trace for ui.perfetto.dev")
     parser.add_argument("--csv", metavar="T.csv", type=Path, help="write a line per task")
@@ -44,7 +44,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="with --html: run the model on the simulator beside its reference and show its values")
     parser.add_argument("--arithmetic", choices=("auto", "exact", "fast"), default="auto",
                         help="with --numbers: how the simulator multiplies and accumulates (default: auto)")
-    parser.add_argument("--seed", metavar="N", type=parse_seed, default=0,
+    parser.add_argument("--seed", metavar="N", type=whole(0), default=0,
                         help="with --numbers: seed of drawn inputs (default: 0)")
     parser.add_argument("--all", action="store_true", help="show every task, in order")
     subject_options(parser)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, compiled_already, given_samples, model_options, reading
+from openane.cli.numbers import real, whole
 from openane.cli.output import say, say_json, shape_text, table, wrapped
 from openane.cli.progress import bar
 from openane.cli.shapes import require_one_shape
@@ -48,15 +49,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--form", choices=FORMS, default="int8",
                         help="8 bits and a scale per channel, or per channel and --block inputs; a palette of 16 or 64 "
                              "numbers; without zeros; or auto, a form for each layer (default: int8)")
-    parser.add_argument("--max-error", metavar="E", type=float,
+    parser.add_argument("--max-error", metavar="E", type=real(0),
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
                              "(default: every layer; auto: 0.01)")
-    parser.add_argument("--zeros", metavar="SHARE", type=float, default=0.5,
+    parser.add_argument("--zeros", metavar="SHARE", type=real(0, 1, below=True), default=0.5,
                         help="with --form sparse: the share of each weight's numbers that is made 0, the smallest "
                              "first (default: 0.5)")
-    parser.add_argument("--block", metavar="N", type=int, default=32,
+    parser.add_argument("--block", metavar="N", type=whole(2), default=32,
                         help="with --form int8-blocks or auto: how many inputs share a scale (default: 32)")
-    parser.add_argument("--least", metavar="N", type=int, default=2048,
+    parser.add_argument("--least", metavar="N", type=whole(1), default=2048,
                         help="leave weights of fewer than N numbers as they are (default: 2048)")
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")
     parser.add_argument("--weights-only", action="store_true",

@@ -19,10 +19,12 @@ from urllib.parse import quote
 
 import numpy as np
 
-from openane.cli.arrays import THRESHOLD, Array, ArrayPort, compare, gather, parse_seed, unlike
+from openane.cli.arrays import THRESHOLD, Array, ArrayPort, compare, gather, unlike
 from openane.cli.device_name import SIMULATOR, device_chip, device_name
 from openane.cli.files import parse_input
+from openane.cli.numbers import real, whole
 from openane.cli.output import say, say_json, shape_text
+from openane.cli.outputs import require_folder
 from openane.cli.subject import Subject, open_subject, subject_options
 from openane.cli.summary import PortText, cache_lines, port_lines, report_option, said
 from openane.devices import Device, open_device
@@ -55,10 +57,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="how the simulator multiplies and accumulates (default: auto)")
     parser.add_argument("--check", action="store_true", help="compare with the model's reference in fp32; with "
                         "--arithmetic exact every tensor with float64")
-    parser.add_argument("--threshold", metavar="E", type=float,
+    parser.add_argument("--threshold", metavar="E", type=real(0),
                         help="relative L2 error beyond which --check fails for an output, and says that a tensor "
                         f"diverges (default: outputs of any error pass, a tensor diverges beyond {THRESHOLD:g})")
-    parser.add_argument("--seed", metavar="N", type=parse_seed, default=0, help="seed of drawn inputs (default: 0)")
+    parser.add_argument("--seed", metavar="N", type=whole(0), default=0, help="seed of drawn inputs (default: 0)")
     subject_options(parser)
     report_option(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -67,7 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs once and reports."""
     if options.output_dir is not None:
-        options.output_dir.mkdir(parents=True, exist_ok=True)
+        require_folder(options.output_dir)
     name = device_name(options.device, options.arithmetic)
     subject = open_subject(options, device_chip(name), recalls=True)
     files = dict(options.input)
@@ -174,6 +176,7 @@ def _output(name: str, array: Array, folder: Path | None, wanted: Mapping[str, A
     """Writes one output where a folder is given, and describes it."""
     file = None
     if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{quote(name, safe=' @+,=')}.npy"
         written = io.BytesIO()
         np.save(written, array)

@@ -12,13 +12,13 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.files import parse_size
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.numbers import LONGEST_CONTEXT, whole
 from openane.cli.output import say
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from openane.serving.clients import ClientLimits
 
 MOST_WAITING = 1 << 16
-LONGEST_CONTEXT = 1 << 24
 SECONDS = 1 << 20
 VARIABLE = "ANE_API_KEY"
 """Environment variable with keys."""
@@ -133,15 +132,6 @@ def _client_limits(options: argparse.Namespace, shared: bool) -> ClientLimits:
         requests = requests or (options.max_queue + 2) // 2
         connections = connections or (options.max_connections + 1) // 2
     return ClientLimits(requests, options.client_seconds, connections)
-
-
-def whole(low: int, high: int) -> Callable[[str], int]:
-    """A type for argparse: a whole number from `low` to `high`."""
-    def number(text: str) -> int:
-        if not text.isdecimal() or len(text) > len(str(high)) or not low <= int(text) <= high:
-            raise argparse.ArgumentTypeError(f"expected a whole number from {low} to {high}, found {text!r}")
-        return int(text)
-    return number
 
 
 def _settings(options: argparse.Namespace) -> LanguageSettings:

@@ -18,6 +18,7 @@ from typing import Any
 from openane.cli.arrays import Array
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.model_options import chosen_target, model_options
+from openane.cli.numbers import LONGEST_CONTEXT, whole
 from openane.cli.output import say, say_json
 from openane.cli.progress import status
 from openane.errors import UnsupportedError
@@ -38,7 +39,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         "model knows several)")
     parser.add_argument("--task", choices=("transcribe", "translate"), help="write it down, or translate it to English "
                         "(default: transcribe, where the model knows both)")
-    parser.add_argument("--context", metavar="N", type=int, help="longest text of a window, in tokens (default: 128)")
+    parser.add_argument("--context", metavar="N", type=whole(1, LONGEST_CONTEXT),
+                        help="longest text of a window, in tokens (default: 128)")
     parser.add_argument("--device", metavar="D", help="where to run (default: $ANE_DEVICE or simulator)")
     model_options(parser, "--target", "--no-cache")
     parser.add_argument("--json", action="store_true", help="print one JSON document")

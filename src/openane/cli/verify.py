@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from openane.cli.files import container, programs
+from openane.cli.numbers import expected
 from openane.cli.output import say, say_json, table
 from openane.errors import FormatError
 from openane.formats.bundled import Bundle
@@ -50,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
 def parse_digest(text: str) -> str:
     """A SHA-256 in hexadecimal. ArgumentTypeError, which argparse reports, for any other form."""
     if not re.fullmatch(f"[0-9a-fA-F]{{{DIGITS}}}", text):
-        raise argparse.ArgumentTypeError(f"expected a SHA-256 as {DIGITS} hexadecimal digits, found {text!r}")
+        raise expected(f"a SHA-256 as {DIGITS} hexadecimal digits", text)
     return text.lower()
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +18,8 @@ LARGEST_NAMING = 64 << 20
 """Bytes of a file that is searched for the names of others: one that has its weights elsewhere is smaller."""
 LARGEST_SENT = 1 << 30
 """Bytes of models that are on their way to workers at a time."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which a file that is changed again has another time."""
 
 Files = Mapping[str, bytes]
 """The bytes of a model's files by their names inside it; '' is the model itself where that is a file."""
@@ -30,10 +34,22 @@ def model_digest(path: Path) -> str:
         digest.update(str(path.absolute()).encode(errors="surrogateescape"))
         return digest.hexdigest()
     for name, file in _files(path):
-        data = map_file(file)
-        digest.update(f"{name} {len(data)}:".encode(errors="surrogateescape"))
-        digest.update(data)
+        digest.update(f"{name} {_file_digest(file)}:".encode(errors="surrogateescape"))
     return digest.hexdigest()
+
+
+def _file_digest(file: Path) -> str:
+    """A digest of a file's bytes. A model's is asked for before each job: it is worked out once for a file that is as
+    it was, unless it is so new that another change might have the same time."""
+    found = file.stat()
+    changed = max(found.st_mtime_ns, found.st_ctime_ns)
+    version = found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return _digest_of(file, version) if time.time_ns() - changed > SETTLED else _digest_of.__wrapped__(file, version)
+
+
+@lru_cache(maxsize=1024)
+def _digest_of(file: Path, version: tuple[int, ...]) -> str:
+    return hashlib.sha256(map_file(file)).hexdigest()
 
 
 def _files(path: Path) -> Iterator[tuple[str, Path]]:

@@ -28,7 +28,7 @@ def to_engine(function: Callable[..., Tree], *example: Tree, **options: Any) -> 
 
     What the function closes over is constant, as weights should be; arguments are inputs of the program.
     """
-    made = EngineFunction(function, EngineOptions(**options))
+    made = EngineFunction(function, EngineOptions.of(options))
     if example:
         made.compile_for(*example)
     return made

@@ -23,7 +23,7 @@ def to_engine(function: Callable[..., Any], *example: Tensor, **options: Any) ->
         raise UnsupportedError("to_engine", "it takes a function and its arguments, tensors of tinygrad",
                                found=", ".join(type(each).__name__ for each in (function, *example)),
                                remedy="openane.tinygrad.to_engine(function, *example)")
-    return TensorFunction(function, example, EngineOptions(**options))
+    return TensorFunction(function, example, EngineOptions.of(options))
 
 
 class TensorFunction:

@@ -36,7 +36,7 @@ def openane(module: GraphModule, inputs: Sequence[Any], options: dict[str, Any] 
     """What computes a graph in place of PyTorch. `options` are the fields of `EngineOptions`, as torch.compile hands
     them on. UnsupportedError for a graph that the engine does not take, where no other may stand in. PyTorch finds it
     by its name, which the package states as an entry point."""
-    graph = EngineGraph(module, inputs, EngineOptions(**options or {}), _whole())
+    graph = EngineGraph(module, inputs, EngineOptions.of(options or {}), _whole())
     if graph.whole:
         graph.require(inputs)
     return graph

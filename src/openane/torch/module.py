@@ -28,7 +28,7 @@ def to_engine(module: torch.nn.Module, example: Any = None, **options: Any) -> E
     if not isinstance(module, torch.nn.Module):
         raise UnsupportedError("to_engine", "it takes a module of PyTorch", found=type(module).__name__,
                                remedy='give functions to torch.compile(function, backend="openane")')
-    made = EngineModule(module, EngineOptions(**options))
+    made = EngineModule(module, EngineOptions.of(options))
     if example is not None:
         arguments, keywords = _called(example)
         made.compile_for(*arguments, **keywords)

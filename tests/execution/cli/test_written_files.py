@@ -73,3 +73,36 @@ def test_a_name_that_is_no_text(digits: Path, capsys: pytest.CaptureFixture[str]
     Path("farm.toml").write_text('[farm]\nactions = ["compile"]\n[[models]]\nfiles = "*.onnx"\n')
     assert main(["farm", "farm.toml", "--workers", "0"]) == 0
     assert "\\udcff.onnx" in capsys.readouterr().out
+
+
+def test_a_folder_of_outputs_is_made_when_there_are_outputs(digits: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "nothing.onnx", "--output-dir", "made/below"]) == 1
+    assert os.listdir() == ["digits.onnx"]
+    assert main(["run", str(digits), "--output-dir", "digits.onnx/below"]) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "ane: error: digits.onnx: Not a directory"
+    assert main(["run", str(digits), "--output-dir", "made/below"]) == 0
+    assert os.listdir("made/below") == ["probabilities.npy"]
+
+
+def test_one_stream_goes_to_standard_output(digits: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["compile", str(digits), "-o", "x.hwx"]) == 0
+    assert main(["dis", "x.hwx", "-o", "x.ane.s"]) == 0
+    capfdbinary.readouterr()
+    assert main(["asm", "x.ane.s", "-o", "-"]) == 0
+    assert capfdbinary.readouterr().out == Path("x.hwx").read_bytes()
+    assert main(["dis", "x.hwx", "-o", "-"]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"openane ")
+    assert not Path("-").exists()
+
+
+def test_a_text_is_not_assembled_under_the_name_of_another_format(digits: Path,
+                                                                  capsys: pytest.CaptureFixture[str]) -> None:
+    for kind, other in (("hwx", "anec"), ("anec", "hwx")):
+        assert main(["compile", str(digits), "-o", f"x.{kind}"]) == 0
+        assert main(["dis", f"x.{kind}", "-o", "x.ane.s"]) == 0
+        assert main(["asm", "x.ane.s", "-o", f"y.{other}"]) == 1
+        assert f"limit .{kind}, found .{other}" in capsys.readouterr().err
+        assert main(["asm", "x.ane.s", "-o", f"y.{kind}"]) == 0
+        assert Path(f"y.{kind}").read_bytes() == Path(f"x.{kind}").read_bytes()
+        assert not Path(f"y.{other}").exists()
+        os.unlink(f"y.{kind}")

@@ -14,7 +14,7 @@ import pytest
 
 from openane.cli import FAILED, main
 from openane.errors import AneError, FormatError
-from openane.farm import FarmJob, Result, read_jobs, results_of, spread
+from openane.farm import FarmJob, Result, files, read_jobs, results_of, spread
 from openane.farm.files import model_digest
 from openane.importers import write_mlpackage
 
@@ -149,6 +149,21 @@ def test_a_model_is_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "beside").write_text("")
     assert model_digest(model) == first
     weights.write_bytes(b"2")
+    assert model_digest(model) != first
+
+
+def test_a_model_that_is_as_it_was_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, read, mapped = tmp_path / "model.mil", [], files.map_file
+    monkeypatch.setattr(files, "map_file", lambda file: read.append(file) or mapped(file))
+    model.write_text("as it was")
+    first = model_digest(model)
+    assert [model_digest(model) for _ in range(3)] == [first] * 3
+    assert len(read) == 4  # it is so new that it might have been changed in between
+    monkeypatch.setattr(files, "SETTLED", -1)
+    assert [model_digest(model) for _ in range(4)] == [first] * 4
+    assert len(read) == 5
+    model.write_text("as it is!")
+    os.utime(model, (1, 1))
     assert model_digest(model) != first
 
 

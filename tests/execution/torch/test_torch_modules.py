@@ -106,6 +106,20 @@ def test_copies_and_files(tmp_path: Path) -> None:
             assert torch.equal(other(x), engine(x))
 
 
+@pytest.mark.parametrize(("name", "value", "wanted"), [
+    ("targt", "h14", "did you mean target"), ("speed", 9, "limit target, allow_host"), ("target", "h99", "ane chips"),
+])
+def test_options_that_are_none_are_refused(name: str, value: Any, wanted: str) -> None:
+    import openane.torch
+
+    options: dict[str, Any] = {name: value}
+    x = torch.zeros(1, 3, 8, 8)
+    with pytest.raises(UnsupportedError, match=wanted):
+        openane.torch.to_engine(network(), x, **options)
+    with torch.no_grad(), pytest.raises(Exception, match=f"UnsupportedError.*(\n|.)*{wanted}"):
+        torch.compile(network(), backend="openane", options=options)(x)
+
+
 def test_what_is_no_module_and_no_tensor_is_refused() -> None:
     import openane.torch
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openane.cli.arrays import ArrayPort, compare, gather, parse_seed, unlike
+from openane.cli.arrays import ArrayPort, compare, gather, unlike
 from openane.cli.files import parse_input, parse_shape
 from openane.cli.output import as_json, shape_text, table
 from openane.errors import FormatError, UnsupportedError
@@ -72,13 +72,6 @@ def test_input_arguments() -> None:
     for bad in ("x", "x=", "=a.npy"):
         with pytest.raises(ArgumentTypeError, match=r"NAME=FILE\.npy, found"):
             parse_input(bad)
-
-
-def test_seed_arguments() -> None:
-    assert parse_seed("7") == 7
-    for bad in ("-1", "x", "1.5", ""):
-        with pytest.raises(ArgumentTypeError, match="0 or more, found"):
-            parse_seed(bad)
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
