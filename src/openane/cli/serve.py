@@ -12,6 +12,7 @@ import logging
 import os
 import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from openane.cli.model_options import chosen_target, model_options
 from openane.cli.numbers import LONGEST_CONTEXT, whole
 from openane.cli.output import say
 from openane.cli.progress import status
+from openane.devices import Device
 from openane.errors import UnsupportedError
 from openane.models import Buckets, LanguageModel, LanguageSettings, Precision, load
 from openane.models.language import DEFAULT_PREFILL
@@ -81,8 +83,10 @@ def run(options: argparse.Namespace) -> int:
     from openane.serving.connection import ConnectionLimits
     from openane.serving.engine import ServedModel
     from openane.serving.guard import Guard, is_loopback
+    from openane.serving.open_files import require_open_files
     from openane.serving.server import HttpServer, bound
 
+    require_open_files(options.max_connections)
     keys, local = _keys(options.api_key_file), is_loopback(options.host)
     limits = _client_limits(options, bool(keys) or not local)
     with bound(options.host, options.port) as listening:
@@ -97,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
             loaded = load(options.model, options.device, _settings(options), options.tokenizer, told)
         with loaded as model:
             _require_text(model)
+            _bring_loops(model.device)
             engine = ServedModel(model, model.config.vocabulary, options.max_queue, limits)
             path = options.model.resolve()
             name = options.name or (path.name if path.is_dir() else path.stem)
@@ -151,6 +156,17 @@ def _require_text(model: LanguageModel) -> None:
     if model.template is None:
         _warn("the model has no chat template and no form that is known: /v1/chat/completions will refuse, "
               "/v1/completions works")
+
+
+def _bring_loops(device: Device) -> None:
+    """Has the simulator's loops compiled before there are clients: the first of them on a machine would wait for it in
+    the midst of an answer."""
+    from openane.devices.simulator import SimulatorDevice
+    from openane.simulator.kernels import at_hand, kernels
+
+    if isinstance(device, SimulatorDevice) and find_spec("numba") and not at_hand():
+        _say("compiling the simulator's loops, once on this machine")
+        kernels()
 
 
 def _address(host: str) -> str:

@@ -25,6 +25,8 @@ from openane.serving.refusals import Refusal
 BODY_LIMIT = 1 << 20
 """Bytes of a request's body."""
 BODY_SECONDS = 30.0
+LARGEST_KEYS = 1 << 20
+"""Bytes of a file of keys."""
 OPEN_PATHS = frozenset({"/health"})
 """What needs no key."""
 
@@ -95,9 +97,13 @@ class Guard:
 
 def read_keys(path: Path) -> tuple[str, ...]:
     """The keys of a file, one per line; empty lines and those that begin with # are none. FormatError where there is
-    no key or one holds a space."""
+    no key, one holds a space, or it is longer than `LARGEST_KEYS`."""
     try:
-        return keys_of(path.read_text("utf-8"), path.name)
+        with path.open("rb") as file:
+            data = file.read(LARGEST_KEYS + 1)
+        if len(data) > LARGEST_KEYS:
+            raise FormatError(path.name, expected=f"keys, at most {LARGEST_KEYS} bytes", found="more")
+        return keys_of(data.decode("utf-8"), path.name)
     except UnicodeDecodeError:
         raise FormatError(path.name, expected="keys as text, one per line", found="bytes that are no UTF-8") from None
 
