@@ -29,6 +29,7 @@ class Cause(StrEnum):
     PLACES = "places rounded to fp16"
     PART = "small numbers beside larger ones"
     STEPS = "steps beside the right ones"
+    CHOICE = "choice between near numbers"
     OFFSET = "detail lost beside an offset"
     ADDED = "error of the operation"
 
@@ -51,7 +52,8 @@ class NumericFault:
     grown: str = ""
 
 
-INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PLACES, Cause.PART, Cause.STEPS, Cause.OFFSET, Cause.ROUNDED)
+INHERITING = (Cause.CANCELLATION, Cause.STEEP, Cause.PLACES, Cause.PART, Cause.STEPS, Cause.CHOICE, Cause.OFFSET,
+              Cause.ROUNDED)
 """Causes that are an operation's own, though the error is in what it reads."""
 
 Leads = Callable[[NumericFault, NumericFault], bool]

@@ -15,6 +15,7 @@ from openane.checking.operands import (
     adds,
     computes_places,
     constants,
+    decides,
     dropped,
     keeps_scale,
     offset,
@@ -258,6 +259,13 @@ class Judge:
         if seen.counted or rounds(link.node):
             return self._made(seen, link.node, Cause.STEPS,
                               reasons.other_steps(seen.before, inherited, *self._others(link.node)[:1]), inherited)
+        if decides(link.node):
+            words = reasons.choice(link.node, seen.before, inherited, *self._others(link.node)[:1])
+            return self._made(seen, link.node, Cause.CHOICE, words, inherited)
+        return self._taken_away(seen, link, inherited)
+
+    def _taken_away(self, seen: Seen, link: Link, inherited: float) -> NumericFault:
+        """What leaves less of numbers than their error: a part of them, a steep function, a difference."""
         sizes = [usual(seen.arrays[id(value)]) for value in link.node.values() if id(value) in seen.arrays]
         before = [self._names.maker(value) for value in link.node.values() if not value.constant]
         if keeps_numbers(link.node):

@@ -13,6 +13,8 @@ from openane.ops import all_ops
 from openane.ops.affine import term
 from openane.ops.exponents import Exponents, Relation, exponents
 
+REAL = ("fp16", "fp32")
+
 
 def dropped(product: float) -> float:
     """The relative error of a sum of products of a usual size, from rounding each to a multiple of 2^-16."""
@@ -35,7 +37,13 @@ def computes_places(node: Node) -> bool:
     """Whether it reads where real numbers say that are computed, between elements too."""
     op = all_ops().get(node.op)
     where = None if op is None or not op.positions or op.fills_up else node.get(op.positions)
-    return where is not None and not where.constant and where.dtype in ("fp16", "fp32")
+    return where is not None and not where.constant and where.dtype in REAL
+
+
+def decides(node: Node) -> bool:
+    """Whether it makes places or truth of real numbers: the place of the largest, an order, a comparison."""
+    return any(value.dtype in REAL for value in node.values() if not value.constant) and \
+        node.outputs[-1].dtype not in REAL
 
 
 def tabled(node: Node) -> bool:

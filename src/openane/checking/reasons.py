@@ -30,6 +30,8 @@ HELP = {
             "matter",
     "STEPS": "what it reads is close already: compare outputs by steps, or quantise what reads it with finer steps, or "
              "not at all",
+    "CHOICE": "nothing where either choice will do: compare the numbers it chooses between, or see which operations "
+              "before it add most",
     "OFFSET": "leave the constant out where it is taken away again, or add it behind",
     "ADDED": "run ane run --check --arithmetic exact --json for the tasks of this operation",
 }
@@ -149,6 +151,12 @@ def other_steps(error: float, made: float, source: str = "its input") -> str:
     """Steps of quantisation that small errors change."""
     return (f"its results are whole steps of quantisation, and an error of {error:.2%} in what it reads (from "
             f"{source}) makes some of them the step beside: {made:.1%} of the result")
+
+
+def choice(node: Node, error: float, made: float, source: str = "its input") -> str:
+    """What is decided otherwise because numbers are nearly the same."""
+    return (f"{node.op} decides between numbers of which some are nearly the same: an error of {error:.2%} in what it "
+            f"reads (from {source}) makes it decide otherwise there: {made:.0%} of the result")
 
 
 def offset(size: float, detail: float, felt: str) -> str:

@@ -116,6 +116,21 @@ def test_a_steep_function_is_no_cancellation() -> None:
     assert "exp is steep for numbers near" in found.cause.sentence
 
 
+def test_a_choice_between_near_numbers_is_no_cancellation() -> None:
+    """Scores that come in pairs: which of a pair is the larger is decided by what rounding made of them."""
+    b, rng = GraphBuilder(), np.random.default_rng(2)
+    weight = np.repeat(rng.standard_normal((16, 32)), 2, axis=0) + rng.standard_normal((32, 32)) * 2e-4
+    scores = b.single("linear", x=b.input("x", "fp16", (64, 32)), weight=weight.astype(np.float32), name="scores")
+    graph = b.finish({"y": b.single("reduce_argmax", x=b.single("tanh", x=b.single("mul", x=scores, y=0.1)), axis=-1,
+                                    keep_dims=False, name="asked")})
+    found = ane.check(graph, {"x": rng.standard_normal((64, 32)).astype(np.float16)}, precision="as-is")
+    assert not found.right
+    assert found.cause is not None
+    assert found.cause.operation.startswith("reduce_argmax 'asked'")
+    assert found.cause.cause is Cause.CHOICE
+    assert "decides between numbers of which some are nearly the same" in found.cause.sentence
+
+
 def test_places_that_rounding_moves_are_named_and_not_what_made_them() -> None:
     """A wide image of noise, sampled at places near its end."""
     b, rng = GraphBuilder(), np.random.default_rng(0)
