@@ -57,6 +57,7 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     FP16: {"least": 1 << 60}, "int8, nearest": {"form": "int8", "calibrate": False}, "int8": {"form": "int8"},
     "int8-blocks, nearest": {"form": "int8-blocks", "calibrate": False}, "int8-blocks": {"form": "int8-blocks"},
     "int8-blocks of 16": {"form": "int8-blocks", "block": 16}, "int8-blocks of 8": {"form": "int8-blocks", "block": 8},
+    "int8-columns, nearest": {"form": "int8-columns", "calibrate": False}, "int8-columns": {"form": "int8-columns"},
     "palette6, nearest": {"form": "palette6", "calibrate": False}, "palette6": {"form": "palette6"},
     "palette4, nearest": {"form": "palette4", "calibrate": False}, "palette4": {"form": "palette4"},
     "sparse, half zeros": {"form": "sparse", "calibrate": False},

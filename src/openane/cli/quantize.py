@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openane.quantization import Quantized
     from openane.quantization.modelled import Modelled
 
-FORMS = ("int8", "int8-blocks", "palette4", "palette6", "sparse", "auto")
+FORMS = ("int8", "int8-blocks", "int8-columns", "palette4", "palette6", "sparse", "auto")
 MOST_LINES = 24
 
 
@@ -47,8 +47,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to write it: .mlpackage, .mil, .onnx, .safetensors (the weights alone), .ane, .hwx "
                              "or .anec (default: nothing is written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel, or per channel and --block inputs; a palette of 16 or 64 "
-                             "numbers; without zeros; or auto, a form for each layer (default: int8)")
+                        help="8 bits and a scale per channel, per channel and --block inputs, or one per channel and "
+                             "one per input; a palette of 16 or 64 numbers; without zeros; or auto, a form for each "
+                             "layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=real(0),
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
                              "(default: every layer; auto: 0.01)")

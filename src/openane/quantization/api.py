@@ -40,8 +40,10 @@ MAX_ERROR = 0.01
 """Error of the outputs that `auto` keeps to, unless another is stated."""
 DRAWN = 8
 """How many samples are drawn to round by and to measure on; one to measure alone."""
-AUTOMATIC = (WeightForm.INT8_BLOCKS, WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
+AUTOMATIC = (WeightForm.INT8_BLOCKS, WeightForm.INT8_COLUMNS, WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
 """What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
+LATE: Mapping[str, str] = {WeightForm.INT8_BLOCKS: "blocks", WeightForm.INT8_COLUMNS: "inputs"}
+"""Forms that only later operator sets have operations for: what they have scales for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
              block: int = BLOCK, least: int = LEAST, calibrate: bool = True, biases: bool = True,
              activations: str = "fp16", told: Told = lambda done, layers: None) -> Quantized:
-    """The graph with the weights of its layers in a `form`: int8, int8-blocks, palette4, palette6,
+    """The graph with the weights of its layers in a `form`: int8, int8-blocks, int8-columns, palette4, palette6,
     sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each. In int8-blocks so many inputs as
     `block` says share a scale.
 
@@ -187,9 +189,10 @@ def _said(samples: Sample | Sequence[Sample] | None) -> str:
 
 def _spelled(graph: Graph, form: str) -> None:
     """UnsupportedError for a form that the graph's opset has no operation for."""
-    if packs_bits(graph) and form == WeightForm.INT8_BLOCKS:
-        raise UnsupportedError("quantize", "scales for blocks of a weight came with iOS 18", limit="ios18 or later",
-                               found=opset_of(graph), remedy="int8, which has a scale for each channel")
+    if packs_bits(graph) and form in LATE:
+        raise UnsupportedError("quantize", f"scales for {LATE[form]} of a weight came with iOS 18",
+                               limit="ios18 or later", found=opset_of(graph),
+                               remedy="int8, which has a scale for each channel")
 
 
 def _known(form: str, max_error: float | None, activations: str) -> None:
@@ -227,7 +230,7 @@ def _wanted(form: str, packed: bool) -> Wanted:
     """The forms a layer can take; for `auto` without its zeros too, where it is half zeros."""
     if form != AUTO:
         return lambda layer: (WeightForm(form),)
-    usual = tuple(each for each in AUTOMATIC if not (packed and each is WeightForm.INT8_BLOCKS))
+    usual = tuple(each for each in AUTOMATIC if not (packed and each in LATE))
 
     def forms(layer: Layer) -> Sequence[WeightForm]:
         weight = layer.weight.array()

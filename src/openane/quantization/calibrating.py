@@ -16,6 +16,7 @@ import numpy as np
 
 from openane.chips.weight_forms import WeightForm
 from openane.ops.compressed import spread
+from openane.quantization.columns import column_scales
 from openane.quantization.forms import (
     BITS,
     StoredWeight,
@@ -25,6 +26,7 @@ from openane.quantization.forms import (
     blocks_weight,
     centres,
     channel_scales,
+    columns_weight,
     int8_weight,
     nearest_integers,
     palette_weight,
@@ -39,7 +41,7 @@ from openane.quantization.rounding import Nearest, factor_of, rounded
 
 DAMPINGS = (0.02, 0.1, 0.5)
 """Shares of the moments' mean diagonal that are added to it."""
-CALIBRATED = frozenset((WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.PALETTE4, WeightForm.PALETTE6))
+CALIBRATED = frozenset(WeightForm) - {WeightForm.SPARSE}
 """Forms whose rounding can be chosen."""
 
 
@@ -94,6 +96,8 @@ def _held(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, 
     factor is found."""
     if form is WeightForm.INT8:
         return _int8(layer, matrices, rows, square, damping)
+    if form is WeightForm.INT8_COLUMNS:
+        return _columns(layer, matrices, rows, square, damping)
     if form is WeightForm.INT8_BLOCKS:
         return _blocks(layer, matrices, rows, square, damping, how.block)
     return _palette(form, layer, matrices, rows, square, damping, how)
@@ -127,6 +131,26 @@ def _int8(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray
 def _multiples(scale: np.ndarray) -> Nearest:
     """Of scales [outputs]."""
     return lambda column, _: np.asarray(nearest_integers(column, scale) * scale)
+
+
+def _columns(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float
+             ) -> StoredWeight | None:
+    factors = [factor_of(each, damping) for each in square]
+    known = [factor for factor in factors if factor is not None]
+    if len(known) < len(factors):
+        return None
+    weight = layer.weight.array()
+    found = column_scales(rows, np.stack([factor.shown for factor in known]))
+    columns = matrices.weight(np.broadcast_to(found[:, None], rows.shape), weight.shape).astype(np.float32)
+    wide = matrices.weight(rows, weight.shape).astype(np.float32)
+    scale = channel_scales(wide / columns, layer.axis, weight.dtype)
+    steps = along(scale, layer.axis, weight.ndim) * columns
+    held = np.stack([rounded(group, factor, _own_multiples(each)) for group, factor, each
+                     in zip(rows, known, matrices.rows(steps), strict=True)])
+    integers = nearest_integers(matrices.weight(held, weight.shape).astype(np.float32), steps)
+    outputs = weight.shape[layer.axis]
+    each_group = columns.take(range(0, outputs, outputs // matrices.groups), layer.axis)
+    return columns_weight(integers, scale, each_group, layer.axis)
 
 
 def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float, block: int

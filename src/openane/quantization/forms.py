@@ -2,6 +2,7 @@
 
     int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
     int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 (or so many) inputs
+    int8-columns  two constexpr_blockwise_shift_scale: 8 bits and a scale per channel, and of that one per input
     palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
     palette6  the same with 64 numbers and 6 bits
     sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
@@ -20,6 +21,7 @@ from openane.chips.weight_forms import WeightForm
 from openane.graph import TensorType, Value, mil_type
 from openane.graph.mil.packed import byte_count, to_bytes
 from openane.ops.compressed import spread
+from openane.quantization.columns import column_scales
 
 BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
@@ -59,11 +61,13 @@ class StoredWeight:
     array: np.ndarray
     bias: np.ndarray | None = None
     """What the layer adds with this weight, where that is not what it added before."""
+    behind: Operation | None = None
+    """Where the operation's result is not the weight yet: what makes it of that, its operand `data`."""
 
     @property
     def size(self) -> int:
         """Bytes in a file."""
-        return self.operation.size
+        return self.operation.size + (0 if self.behind is None else self.behind.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, how: Storing = Storin
         wide = weight.astype(np.float32, copy=False)
         scale = block_scales(wide, axis % weight.ndim, weight.dtype, how.block)
         return blocks_weight(nearest_integers(wide, spread(scale.astype(np.float32), weight.shape)), scale)
+    if form is WeightForm.INT8_COLUMNS:
+        return _int8_columns(weight, axis % weight.ndim)
     if form is WeightForm.SPARSE:
         return _sparse(weight, how.zeros, how.packed)
     return _palette(form, weight, how.packed)
@@ -149,6 +155,25 @@ def blocks_weight(integers: np.ndarray, scale: np.ndarray) -> StoredWeight:
         "data": ("int8", data), "scale": (mil_type(scale.dtype), scale)})
     array = (data * spread(scale.astype(np.float32), data.shape)).astype(scale.dtype)
     return StoredWeight(WeightForm.INT8_BLOCKS, operation, array)
+
+
+def _int8_columns(weight: np.ndarray, axis: int) -> StoredWeight:
+    wide = weight.astype(np.float32)
+    rows = np.moveaxis(wide, axis, 0)
+    found = column_scales(rows.reshape(1, rows.shape[0], -1), np.ones((1, wide.size // rows.shape[0])))
+    columns = np.expand_dims(found.astype(np.float32).reshape(rows.shape[1:]), axis)
+    scale = channel_scales(wide / columns, axis, weight.dtype)
+    return columns_weight(nearest_integers(wide / columns, along(scale, axis, weight.ndim)), scale, columns, axis)
+
+
+def columns_weight(integers: np.ndarray, scale: np.ndarray, columns: np.ndarray, axis: int) -> StoredWeight:
+    """The weight, of the scales' element type, that integers, the scales of its channels and those of its inputs stand
+    for: powers of two of its rank, for one or more groups of channels."""
+    rows = blocks_weight(integers, scale.reshape([-1 if d == axis else 1 for d in range(integers.ndim)]))
+    array = (rows.array * spread(columns, integers.shape)).astype(scale.dtype)
+    scales_each = {"scale": (mil_type(scale.dtype), columns.astype(scale.dtype))}
+    behind = None if (columns == 1).all() else Operation(rows.operation.name, scales_each)
+    return StoredWeight(WeightForm.INT8_COLUMNS, rows.operation, array, behind=behind)
 
 
 def _palette(form: WeightForm, weight: np.ndarray, packed: bool) -> StoredWeight:

@@ -38,8 +38,13 @@ def with_stored(graph: Graph, stored: Sequence[tuple[Layer, StoredWeight]]) -> G
     for layer, weight in stored:
         name = _unused(layer.weight.name, taken)
         made[id(layer.weight)] = result = Value(name, layer.weight.type)
-        nodes.append(Node(weight.operation.name, weight.operation.values(name), (result,), name,
-                          layer.nodes[0].source))
+        source, behind = layer.nodes[0].source, weight.behind
+        if behind is not None:
+            first = Value(_unused(f"{name}_channels", taken), layer.weight.type)
+            nodes.append(Node(weight.operation.name, weight.operation.values(first.name), (first,), first.name, source))
+            nodes.append(Node(behind.name, {"data": first, **behind.values(name)}, (result,), name, source))
+        else:
+            nodes.append(Node(weight.operation.name, weight.operation.values(name), (result,), name, source))
     own = graph.metadata.get("opset")
     metadata = graph.metadata if own is None else {**graph.metadata, "opset": opset_of(graph)}
     return replace(graph, nodes=(*nodes, *(substituted(with_bias(node, biases), made) for node in graph.nodes)),

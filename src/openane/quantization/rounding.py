@@ -22,10 +22,12 @@ Nearest = Callable[[np.ndarray, int], np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class MomentFactor:
-    """U [inputs, inputs] of one group's moments, and the order of columns that it is for."""
+    """U [inputs, inputs] of one group's moments, the order of columns that it is for, and D [inputs], what an error of
+    each column shows in the results once others have made good for it, by the columns' own order."""
 
     upper: np.ndarray
     order: np.ndarray
+    shown: np.ndarray
 
 
 def factor_of(moments: np.ndarray, damping: float) -> MomentFactor | None:
@@ -43,7 +45,9 @@ def factor_of(moments: np.ndarray, damping: float) -> MomentFactor | None:
     except np.linalg.LinAlgError:
         return None
     upper = lower[::-1, ::-1]
-    return MomentFactor(upper / np.diagonal(upper), order)
+    shown = np.empty_like(diagonal)
+    shown[order] = np.square(np.diagonal(upper))
+    return MomentFactor(upper / np.diagonal(upper), order, shown)
 
 
 def rounded(weight: np.ndarray, factor: MomentFactor, nearest: Nearest) -> np.ndarray:

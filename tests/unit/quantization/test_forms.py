@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from openane.chips import compiled_generations, get_chip
 from openane.chips.weight_forms import WRITTEN, WeightForm
-from openane.graph import Node, TensorType, Value
+from openane.graph import Node, TensorType, Value, mil_type
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
-from openane.quantization.forms import Storing, centres, scales, store
+from openane.quantization.forms import Operation, Storing, centres, scales, store
 
-ERRORS = {WeightForm.INT8: 0.012, WeightForm.INT8_BLOCKS: 0.007, WeightForm.PALETTE4: 0.11,
+ERRORS = {WeightForm.INT8: 0.012, WeightForm.INT8_BLOCKS: 0.007,
+          WeightForm.INT8_COLUMNS: 0.012, WeightForm.PALETTE4: 0.11,
           WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
 """Largest relative error of normal numbers in each form."""
 SHAPES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
@@ -25,13 +26,20 @@ def drawn(shape: tuple[int, ...], seed: int, size: float = 1.0, dtype: type = np
 
 
 def given_back(form: WeightForm, weight: np.ndarray, axis: int, packed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """What the operation gives, in the weight's element type, and what the store says it does."""
+    """What the operations give, in the weight's element type, and what the store says they do."""
     stored = store(form, weight, axis, Storing(packed=packed))
-    operands = stored.operation.values("w")
-    [found] = get_op(stored.operation.name).infer(operands)
-    assert (found.dtype, found.shape) == ({"float16": "fp16", "float32": "fp32"}[weight.dtype.name], weight.shape)
-    node = Node(stored.operation.name, operands, (Value("w", TensorType(found.dtype, found.shape)),))
-    return evaluate_node(node, {})[0].astype(weight.dtype), stored.array
+    made = given_by(stored.operation, {}, weight)
+    if stored.behind is not None:
+        made = given_by(stored.behind, {"data": Value("w", TensorType(mil_type(made.dtype), made.shape), made)}, weight)
+    return made, stored.array
+
+
+def given_by(operation: Operation, data: dict[str, Value], weight: np.ndarray) -> np.ndarray:
+    operands = {**data, **operation.values("w")}
+    [found] = get_op(operation.name).infer(operands)
+    assert (found.dtype, found.shape) == (mil_type(weight.dtype), weight.shape)
+    node = Node(operation.name, operands, (Value("w", TensorType(found.dtype, found.shape)),))
+    return evaluate_node(node, {})[0].astype(weight.dtype)
 
 
 @given(form=st.sampled_from(list(WeightForm)), shape=SHAPES, axis=st.integers(-2, 1), packed=st.booleans(),
@@ -78,6 +86,26 @@ def test_int8_keeps_channels_apart() -> None:
         wide = turned.astype(float)
         difference = store(WeightForm.INT8, turned, axis).array - wide
         assert (np.linalg.norm(difference, axis=1 - axis) < 0.012 * np.linalg.norm(wide, axis=1 - axis)).all()
+
+
+def test_scales_for_inputs_keep_columns_apart() -> None:
+    """Two columns of large numbers cost the others nothing, along either dimension; scales are powers of two."""
+    weight = drawn((64, 256), 8) * np.where(np.arange(256) % 128 == 5, 40, 1).astype(np.float16)
+    for turned, axis in ((weight, 0), (np.ascontiguousarray(weight.T), 1)):
+        stored = store(WeightForm.INT8_COLUMNS, turned, axis)
+        assert stored.behind is not None
+        [(_, scale)] = stored.behind.operands.values()
+        assert scale.shape == ((1, 256) if axis == 0 else (256, 1))
+        assert (np.frexp(scale.astype(float))[0] == 0.5).all()
+        assert stored.size == turned.size + 64 * 2 + 256 * 2
+        errors = [np.linalg.norm((store(form, turned, axis).array - turned.astype(float)) * (np.abs(turned) < 5))
+                  for form in (WeightForm.INT8, WeightForm.INT8_COLUMNS)]
+        assert errors[1] < errors[0] / 8
+
+
+def test_scales_for_inputs_are_left_out_where_they_are_not_worth_their_bytes() -> None:
+    for weight in (drawn((7, 64), 9), np.ones((64, 64), np.float16)):
+        assert store(WeightForm.INT8_COLUMNS, weight, 0).behind is None
 
 
 def test_palettes_come_near_the_best_there_are() -> None:

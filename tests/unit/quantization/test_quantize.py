@@ -114,8 +114,9 @@ def test_auto_stays_within_the_error(limit: float) -> None:
 
 
 def test_one_form_with_an_error_leaves_layers_out() -> None:
-    all_of_them = ane.quantize(network(), "palette4")
-    some = ane.quantize(network(), "palette4", max_error=all_of_them.error / 1.5)
+    graph = network()
+    all_of_them = ane.quantize(graph, "palette4")
+    some = ane.quantize(graph, "palette4", max_error=all_of_them.error / 1.5)
     assert some.error <= all_of_them.error / 1.5
     assert 0 < sum(layer.form is not None for layer in some.layers) < 3
 

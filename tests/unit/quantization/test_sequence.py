@@ -50,7 +50,7 @@ def samples(count: int, seed: int) -> list[dict[str, np.ndarray]]:
     return [{"x": (rng.standard_normal((1, 32, WIDTH)) @ directions).astype(np.float16)} for _ in range(count)]
 
 
-@pytest.mark.parametrize("form", ["int8", "int8-blocks", "palette4"])
+@pytest.mark.parametrize("form", ["int8", "int8-blocks", "int8-columns", "palette4"])
 def test_outputs_on_other_samples_err_less_than_of_layers_rounded_apart(form: str) -> None:
     graph, several, others = encoder(), samples(40, 0), samples(10, 1)
     wanted = outputs_of(graph, others)
@@ -71,7 +71,7 @@ def test_what_layers_make_good_for_lets_more_of_them_be_small(limit: float, monk
     monkeypatch.setattr(api, "within", lambda limit, choose_for, *others: choose_for(limit))
     apart = ane.quantize(graph, "auto", samples=several, max_error=limit)
     assert max(found.error or 1, apart.error or 1) <= limit
-    assert found.after < 0.95 * apart.after
+    assert found.after < 0.97 * apart.after
 
 
 def test_weights_found_on_short_inputs_serve_long_ones() -> None:
