@@ -71,7 +71,17 @@ class Names:
             _, _, source = source.partition(SOURCE)
             source = source.removesuffix(")") if source.count("(") < source.count(")") else source
         found = self._named.get(node.name) if node.name else None
-        return found or next((self._outputs[v.name] for v in node.outputs if v.name in self._outputs), None)
+        return found or next((self._outputs[v.name] for v in node.outputs if v.name in self._outputs), None) \
+            or self._begun(node.name)
+
+    def _begun(self, name: str) -> Node | None:
+        """The model's operation, or what makes its tensor, whose name one begins with: passes add to names."""
+        while "_" in name:
+            name = name.rpartition("_")[0]
+            found = self._named.get(name) or self._outputs.get(name)
+            if found is not None:
+                return found
+        return None
 
 
 def short(label: str) -> str:

@@ -10,6 +10,7 @@ from openane.checking.numbers import usual
 from openane.chips.arithmetic import QUANTUM
 from openane.graph import Node, Value
 from openane.ops import all_ops
+from openane.ops.accuracy import ROUNDED
 from openane.ops.affine import term
 from openane.ops.exponents import Exponents, Relation, exponents
 
@@ -47,9 +48,10 @@ def decides(node: Node) -> bool:
 
 
 def tabled(node: Node) -> bool:
-    """Whether it is a function that the engine computes by a table."""
+    """Whether it is a function that the engine computes by a table, which errs by more than rounding."""
     op = all_ops().get(node.op)
-    return op is not None and op.unary is not None and op.unary.bound.absolute > 0
+    bound = None if op is None or op.unary is None else op.unary.bound
+    return bound is not None and (bound.absolute > ROUNDED.absolute or bound.relative > ROUNDED.relative)
 
 
 def keeps_scale(node: Node) -> bool:

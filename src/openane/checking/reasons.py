@@ -18,8 +18,8 @@ HELP = {
     "ROUNDED": "keep its input away from there: add a constant that fp16 holds, or clip it below",
     "PRODUCTS": "multiply its weights or its input by a power of two, and divide behind it",
     "SMALL": "multiply what makes it by a power of two, and divide behind it",
-    "TABLE": "write the function with operations that the engine computes exactly, or keep its input where the table "
-             "is close",
+    "TABLE": "ask for close functions where the model has none (graph.metadata[\"functions\"] = \"close\"), write the "
+             "function with operations that the engine computes exactly, or keep its input where the table is close",
     "CANCELLATION": "compute the difference from smaller numbers: take a constant or the mean away before, or write "
                     "the expression without the difference",
     "STEEP": "an error that its input has cannot be taken back: see which operations before it add most, or keep its "

@@ -16,10 +16,12 @@ from openane.chips.arithmetic import QUANTUM, SUM_LIMIT
 from openane.compiler.records import Concern
 from openane.graph import Graph, Node, Value
 from openane.ops import all_ops, get_op
+from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.affine import scales
 from openane.ops.drawn_inputs import Drawn, drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
+from openane.ops.unary import keeps_small
 from openane.ops.work import node_work
 
 SMALLEST = 2.0 ** -25
@@ -28,6 +30,8 @@ VANISHES = QUANTUM / 2
 """Products of smaller magnitude are rounded to zero before they are added: the accumulator counts in steps of 2^-16
 (worked out from error norms of seven chips)."""
 NEAR = 0.5
+COARSE = 0.1
+"""Share of a function's usual result from which the error of its table is told of."""
 QUICK = 2e8
 """Multiply-adds a model may take to be evaluated on samples nobody asked for."""
 
@@ -39,8 +43,12 @@ def concerns(graph: Graph, samples: Mapping[str, np.ndarray] | None = None) -> t
     """
     found = [*_saturated(graph), *_constants(graph)]
     if samples is not None:
+        close = graph.metadata.get(FUNCTIONS) in (CLOSE, CLOSE_IF_SAFE)
+
         def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> None:
             found.extend(_computed(node, arrays))
+            if not close:
+                found.extend(_coarse(node, arrays))
         evaluate(graph, samples, seen)
     return tuple(found)
 
@@ -129,6 +137,20 @@ def _beyond_domain(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Con
         if beyond:
             yield Concern(node.label, "the input leaves the domain of the function's table", found, limit,
                           "scale or clip it before")
+
+
+def _coarse(node: Node, arrays: Mapping[int, np.ndarray]) -> Iterator[Concern]:
+    """A function of one table, for which there is a closer form, whose results are small beside the table's error."""
+    unary = get_op(node.op).unary
+    if unary is None or unary.closer is None or keeps_small(node):
+        return
+    usual = _usual(arrays.get(id(node.output)))
+    if 0 < usual < unary.bound.absolute / COARSE:
+        yield Concern(node.label, f"results near {usual:.2g} come from a table that errs by up to "
+                      f"{unary.bound.absolute:.2g}", 0.0, 0.0,
+                      'nothing, where the outputs are right (ane check says so); else ask for close functions, a task '
+                      'or two more each: graph.metadata["functions"] = "close", which ONNX models have with '
+                      '--precision safe')
 
 
 def _sums(node: Node) -> bool:
