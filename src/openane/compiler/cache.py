@@ -166,10 +166,13 @@ def _tell(graph: Graph, said: list[object], arrays: list[np.ndarray]) -> None:
         if known is not None:
             return known
         numbers[id(each)] = len(numbers)
+        if isinstance(each, RoundedConstant):  # its digits say what its numbers are
+            arrays.append(each.digits())
+            return RoundedConstant.__name__, each.name, each.dtype, each.shape
         data = each.data
         if isinstance(data, np.ndarray):
-            arrays.append(each.digits() if isinstance(each, RoundedConstant) else data)
-            return type(each).__name__, each.name, each.dtype, each.shape, data.dtype.str, data.shape
+            arrays.append(data)
+            return Value.__name__, each.name, each.dtype, each.shape, data.dtype.str, data.shape
         return each.name, each.dtype, each.shape, data
 
     said += [graph.name, sorted(graph.metadata.items()), [value(each) for each in graph.inputs]]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
-from openane.graph.graph import Graph
+from openane.graph.graph import Graph, RoundedConstant, Value
+from openane.graph.types import numpy_type
 from openane.record_classes import dataclass
 
 LEAST = 1 << 30
@@ -41,9 +42,8 @@ class Budget:
         text = graph.metadata.get(STATED)
         if text is not None and not text.isdecimal():
             raise GraphError(f"{STATED} of a graph must be a number of bytes, not {text[:40]!r}")
-        arrays = {id(value.data): value.data.nbytes for node in graph.nodes for value in node.values()
-                  if isinstance(value.data, np.ndarray)}
-        return Budget(sum(arrays.values()), stated=None if text is None else int(text))
+        sizes = dict(sized for node in graph.nodes for value in node.values() if (sized := _size(value)) is not None)
+        return Budget(sum(sizes.values()), stated=None if text is None else int(text))
 
     @property
     def limit(self) -> int:
@@ -75,3 +75,10 @@ class Budget:
                                 limit=limit, found=found,
                                 remedy="store them in the file, export a model that computes less of itself, or state "
                                        "another limit (on the command line --limit)")
+
+
+def _size(value: Value) -> tuple[int, int] | None:
+    """What tells the array of a constant from others, and its bytes; None of what is no array."""
+    if isinstance(value, RoundedConstant):  # which may not be rounded yet
+        return id(value.stated), value.type.elements * numpy_type(value.dtype).itemsize
+    return (id(value.data), value.data.nbytes) if isinstance(value.data, np.ndarray) else None

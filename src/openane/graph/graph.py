@@ -61,6 +61,10 @@ class RoundedConstant(Value):
     stated: np.ndarray | Callable[[], np.ndarray]
     exponent: int = 0
 
+    def in_its_type(self) -> Value:
+        """The constant in its type alone."""
+        return Value(self.name, self.type, self.data)
+
     def digits(self) -> np.ndarray:
         """The numbers in all their digits, float32."""
         stated = self.stated if isinstance(self.stated, np.ndarray) else self.stated()
@@ -156,7 +160,7 @@ def without_stated(graph: Graph) -> Graph:
     for node in graph.nodes:
         for value in node.values():
             if isinstance(value, RoundedConstant) and id(value) not in plain:
-                plain[id(value)] = Value(value.name, value.type, value.data)
+                plain[id(value)] = value.in_its_type()
     return replace(graph, nodes=tuple(substituted(node, plain) for node in graph.nodes)) if plain else graph
 
 
@@ -197,7 +201,7 @@ class Graph:
             _define(value, known, names, None)
         for node in self.nodes:
             for value in node.values():
-                if value.data is None and id(value) not in known:
+                if id(value) not in known and not value.constant:
                     raise GraphError(f"{node.label} uses {value.name!r} before it is made")
             for value in node.outputs:
                 _define(value, known, names, node)

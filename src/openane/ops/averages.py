@@ -7,6 +7,7 @@ from math import prod
 
 from openane.graph import Node, Value
 from openane.ops import arguments
+from openane.ops.late_constant import beginning
 from openane.ops.pool import pool_window
 from openane.record_classes import dataclass
 
@@ -97,9 +98,9 @@ def _even(weight: Value) -> bool:
     """Whether a constant holds one number everywhere, and not 0."""
     if not weight.constant:
         return False
-    array = weight.array()
-    first = array.flat[:FEW]  # most differ here
-    return bool(first.size) and bool(first[0]) and bool((first == first[0]).all()) and bool((array == first[0]).all())
+    first = beginning(weight, FEW)  # most differ here
+    alike = bool(first.size) and bool(first[0]) and bool((first == first[0]).all())
+    return alike and bool((weight.array() == first[0]).all())
 
 
 _READERS: Mapping[str, Callable[[Node], Average | None]] = {

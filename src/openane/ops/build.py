@@ -14,6 +14,7 @@ from openane.graph import Graph, Node, Operand, RoundedArray, RoundedConstant, T
 from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
+from openane.ops.late_constant import LateConstant, rounds_later
 from openane.ops.operands import MAXIMUM_ELEMENTS, PLAIN, default_data, element_type, refusal, result_types
 from openane.ops.spec import REQUIRED, Op, Parameter
 
@@ -75,6 +76,11 @@ class GraphBuilder:
         """A constant: a str, or an array as it is; Python numbers become fp32, int32 or bool."""
         kept = isinstance(data, str | RoundedArray)
         return _constant(data if kept else _plain_array(data), self._unique(name or "const"))
+
+    def late(self, digits: np.ndarray, name: str) -> Value | None:
+        """A constant in fp16 of numbers in float32, which are rounded when somebody asks for it; None of few numbers,
+        and where fp16 does not hold one of them."""
+        return LateConstant.of(self._unique(name), _owned(digits)) if rounds_later(digits) else None
 
     def add(self, op_name: str, name: str | None = None, source: str = "",
             **operands: Given) -> Value | tuple[Value, ...]:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from openane.graph import Graph, Value, numpy_type
+from openane.graph import Graph, TensorType, numpy_type
 from openane.graph.types import limits
 from openane.ops import all_ops
 from openane.ops.half_bits import to_half
 
 FLAGS = 2
 """What integers are drawn below where nothing says what they count."""
+FEW = 1 << 19
+"""Inputs of so many elements altogether, at most, are drawn once for all models."""
+Asked = tuple[TensorType, bool, int]
+"""The type of an input, whether it is a mask, and what its integers are below."""
 
 
 class Drawn(dict[str, np.ndarray]):
@@ -20,9 +26,11 @@ class Drawn(dict[str, np.ndarray]):
 def drawn(graph: Graph, seed: int = 0) -> Drawn:
     """One sample from a seed: standard normal numbers, positions below the length of the table they are for, other
     integers 0 and 1, masks (inputs with "mask" in their name) all ones."""
-    rng = np.random.default_rng(seed)
     counts = _table_lengths(graph)
-    return Drawn((value.name, _drawn(value, rng, counts.get(id(value), FLAGS))) for value in graph.inputs)
+    asked = tuple((value.type, "mask" in value.name, counts.get(id(value), FLAGS)) for value in graph.inputs)
+    few = sum(value.type.elements for value in graph.inputs) <= FEW
+    return Drawn(zip([value.name for value in graph.inputs], _drawn_again(asked, seed) if few else _all(asked, seed),
+                     strict=True))
 
 
 def table_lengths(graph: Graph) -> dict[str, int]:
@@ -31,15 +39,30 @@ def table_lengths(graph: Graph) -> dict[str, int]:
     return {value.name: counts[id(value)] for value in graph.inputs if id(value) in counts}
 
 
-def _drawn(value: Value, rng: np.random.Generator, count: int) -> np.ndarray:
-    dtype = numpy_type(value.dtype)
-    if "mask" in value.name:
-        return np.ones(value.shape, dtype)
+@lru_cache(maxsize=4)
+def _drawn_again(asked: tuple[Asked, ...], seed: int) -> tuple[np.ndarray, ...]:
+    """As `_all`; the last few are kept, as models are compiled for the same inputs again and again."""
+    return _all(asked, seed)
+
+
+def _all(asked: tuple[Asked, ...], seed: int) -> tuple[np.ndarray, ...]:
+    """What is drawn of a seed, to be read."""
+    rng = np.random.default_rng(seed)
+    found = tuple(_drawn(*each, rng) for each in asked)
+    for array in found:
+        array.flags.writeable = False
+    return found
+
+
+def _drawn(kind: TensorType, mask: bool, count: int, rng: np.random.Generator) -> np.ndarray:
+    dtype = numpy_type(kind.dtype)
+    if mask:
+        return np.ones(kind.shape, dtype)
     if dtype.kind == "f":
-        numbers = rng.standard_normal(value.shape, np.float32)
+        numbers = rng.standard_normal(kind.shape, np.float32)
         return to_half(numbers) if dtype == np.float16 else numbers.astype(dtype)
-    most = FLAGS if dtype.kind == "b" else min(count, limits(value.dtype)[1])
-    return rng.integers(0, most, value.shape).astype(dtype)
+    most = FLAGS if dtype.kind == "b" else min(count, limits(kind.dtype)[1])
+    return rng.integers(0, most, kind.shape).astype(dtype)
 
 
 def _table_lengths(graph: Graph) -> dict[int, int]:

@@ -46,10 +46,15 @@ def half_and_finite(array: np.ndarray) -> tuple[np.ndarray, bool]:
     return result, finite
 
 
+def all_finite(numbers: np.ndarray) -> bool:
+    """Whether fp16 holds every one of some float32 numbers, which are not none."""
+    return bool(numbers.max() < INFINITE and numbers.min() > -INFINITE)
+
+
 def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> bool:
     """Rounds float32 numbers [n] to fp16 halves [n], and says whether these are finite; `bits` and `rest`, int32 [n],
     are overwritten."""
-    if not (numbers.max() < INFINITE and numbers.min() > -INFINITE):
+    if not all_finite(numbers):
         halves[:] = numbers
         return False
     np.multiply(numbers, np.float32(BIAS), out=bits.view(np.float32))

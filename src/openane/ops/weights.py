@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Node, RoundedConstant, TensorType, Value, mil_type
+from openane.graph import Node, RoundedConstant, TensorType, Value, mil_type, numpy_type
 from openane.ops.half_bits import to_half
 from openane.ops.rewriter import Rewriter
 
@@ -16,7 +16,7 @@ from openane.ops.rewriter import Rewriter
 def constant(name: str, array: np.ndarray, like: Value) -> Value:
     """A constant of the element type of `like`; numbers beyond it become infinite."""
     with np.errstate(over="ignore"):
-        data = np.asarray(array).astype(like.array().dtype, copy=False)
+        data = np.asarray(array).astype(numpy_type(like.dtype), copy=False)
     return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
 
 
@@ -28,7 +28,7 @@ def numbers(value: Value) -> np.ndarray:
 def rounded(name: str, array: np.ndarray, like: Value, digits: bool = False) -> Value:
     """A constant of the element type of `like`, which keeps the digits that are rounded away where `like` does, or with
     `digits`."""
-    dtype = like.array().dtype
+    dtype = numpy_type(like.dtype)
     data = to_half(array) if dtype == np.float16 else np.asarray(array, dtype)
     made = Value(name, TensorType(mil_type(dtype), data.shape), data)
     return RoundedConstant(name, made.type, data, stated=array) if digits or isinstance(like, RoundedConstant) else made

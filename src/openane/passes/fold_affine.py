@@ -8,15 +8,16 @@ from functools import partial
 
 import numpy as np
 
-from openane.graph import Graph, Node, RoundedConstant, Value, as_stated
+from openane.graph import Graph, Node, RoundedConstant, Value, as_stated, numpy_type
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset, may_be_affine
 from openane.ops.half_bits import to_half
 from openane.ops.half_products import chunks, half_products
 from openane.ops.halves import halves_finite
+from openane.ops.late_constant import LateConstant
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
-from openane.passes.folded_once import folded, was_folded
+from openane.passes.folded_once import Folded, folded, folded_nodes, was_folded
 from openane.passes.rewrite import only_user, rebuilt
 from openane.record_classes import dataclass
 
@@ -46,19 +47,33 @@ def fold_affine(graph: Graph, digits: bool = False) -> Graph:
     for node in graph.nodes:
         if id(node) in gone:
             continue
-        folded, taken = _followed(node, _chain(node, users, outputs), digits)
+        folded, taken = _with_those_behind(node, users, outputs, digits)
         gone.update(map(id, taken))
         nodes.append(_remembering(folded, node, taken, ("weight",) if digits else ("weight", "bias")))
     return rebuilt(graph, nodes)
 
 
-def _chain(node: Node, users: Mapping[int, list[Node]], outputs: set[int]) -> list[tuple[Node, Affine]]:
-    """The affine nodes behind a node with weights, each the only one to read the one before, and what they do."""
+def _with_those_behind(node: Node, users: Mapping[int, list[Node]], outputs: set[int], digits: bool) -> Folded:
+    """A node with weights and what is folded into it, of those behind it that may be affine, each the only one to read
+    the one before; itself where that is nothing."""
+    weight = _weight(node)
+    if weight is None:
+        return node, ()
+    behind, last = list[Node](), node
+    while (user := only_user(users, outputs, last.outputs[0])) is not None and may_be_affine(user):
+        behind.append(user)
+        last = user
+    if not behind:
+        return node, ()
+    kept = digits or isinstance(weight, RoundedConstant)  # then biases keep theirs anyway
+    return folded_nodes((node, *behind), kept, lambda: _followed(node, _chain(node, behind), digits))
+
+
+def _chain(node: Node, behind: Sequence[Node]) -> list[tuple[Node, Affine]]:
+    """The first of the nodes behind one with weights that are affine, and what they do."""
     found: list[tuple[Node, Affine]] = []
-    if not _has_weights(node):
-        return found
     before = node
-    while (user := only_user(users, outputs, before.outputs[0])) is not None:
+    for user in behind:
         affine = _affine(user, before.output, node)
         if affine is None:
             break
@@ -93,7 +108,7 @@ def refolded(node: Node, users: Sequence[Node]) -> Node | None:
 
 def takes_up(node: Node, user: Node) -> bool:
     """Whether `user` has the form of what is folded into `node`, whatever the numbers."""
-    return _has_weights(node) and _affine(user, node.output, node) is not None
+    return _weight(node) is not None and _affine(user, node.output, node) is not None
 
 
 def _remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequence[str]) -> Node:
@@ -104,9 +119,11 @@ def _remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Seq
     return replace(folded, operands={**folded.operands, **made}) if made else folded
 
 
-def _has_weights(node: Node) -> bool:
+def _weight(node: Node) -> Value | None:
+    """The constant a node multiplies by, as it is folded into."""
     product = get_op(node.op).product
-    return product is not None and product.form(node, node.output.name) is not None
+    form = None if product is None else product.form(node, node.output.name)
+    return None if form is None else form["weight"]
 
 
 def _affine(node: Node, result: Value, before: Node) -> Affine | None:
@@ -126,7 +143,7 @@ def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node 
     if product is None or made is None:
         return None
     weight, bias = made["weight"], made.get("bias")
-    seen = _Channels(weight.array(), (gain,), product)
+    seen = _Channels(weight, (gain,), product)
     shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
     if not (_largest(shift) < OVERFLOW and (was_folded(weight, product, seen.key) or seen.take_gains())):
         return None
@@ -137,7 +154,7 @@ def _made(form: Node, user: Node, seen: _Channels, weight: Value, shift: np.ndar
     """The convolution or product that makes what `user` made, with a weight that took its gains, and a bias."""
     name, operands = user.output.name, dict(form.operands)
     if seen.changed:
-        scaled_weight = folded(weight, seen.product, seen.key, lambda: seen.scaled(weight))
+        scaled_weight = folded(weight, seen.product, seen.key, seen.scaled)
         operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
     if shift is not None:
         operands["bias"] = rounded(f"{name}_bias", shift, weight, digits)
@@ -153,7 +170,7 @@ def _at_once(node: Node, chain: Sequence[tuple[Node, Affine]], digits: bool) -> 
     if product is None or form is None or not isinstance(weight, RoundedConstant) or weight.dtype != "fp16":
         return None
     gains, shifts = _steps(form.get("bias"), [affine for _, affine in chain])
-    seen = _Channels(weight.array(), gains, product)
+    seen = _Channels(weight, gains, product)
     if not (_largest(np.concatenate(shifts)) < OVERFLOW and seen.take_each(weight)):
         return None
     biased = form.get("bias") is not None or any(map(np.any, shifts))
@@ -185,7 +202,7 @@ def _largest(numbers: np.ndarray) -> float:
 class _Channels:
     """A weight and the gains its output channels take, one after the other."""
 
-    weight: np.ndarray
+    weight: Value
     gains: tuple[np.ndarray, ...]
     product: Product
 
@@ -200,46 +217,50 @@ class _Channels:
         return b"".join(gain.tobytes() for gain in self.gains)
 
     def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-        """A view of a weight of that form, and the gains as they are broadcast to it."""
+        """A view of the weight's numbers, and the gains as they are broadcast to it."""
         view, shape = self.product.by_channel(weight, len(self.gains[0]))
         return view, [gain.reshape(shape) for gain in self.gains]
 
     def take_gains(self) -> bool:
         """Whether fp16 holds the weight times its gain, which is one."""
-        if self.weight.dtype == np.float16 and not self.changed:
-            return halves_finite(self.weight)
-        peaks, (gain,) = self._peaks(self.weight), self._seen(self.weight)[1]
-        return _holds(peaks, gain)
+        late = isinstance(self.weight, LateConstant)
+        if self.weight.dtype == "fp16" and not self.changed:
+            return late or halves_finite(self.weight.array())
+        peaks, (gain,) = self._peaks(numbers(self.weight) if late else self.weight.array())
+        return _holds(to_half(peaks) if late else peaks, gain)
 
     def take_each(self, like: RoundedConstant) -> bool:
         """Whether fp16 holds the weight, which is `like`, times the first gain, and then times the next ones. Rounding
         keeps the order of numbers, so that the largest of a channel stays it."""
         if not self.changed or was_folded(like, self.product, self.key):
             return True
-        peaks, exact = self._peaks(self.weight), self._peaks(like.digits())
-        for gain in self._seen(self.weight)[1]:
+        exact, gains = self._peaks(like.digits())
+        peaks = to_half(exact) if isinstance(like, LateConstant) else self._peaks(like.array())[0]
+        for gain in gains:
             if not _holds(peaks, gain):
                 return False
             exact = exact * np.abs(gain).astype(np.float32)
             peaks = to_half(exact)
         return True
 
-    def _peaks(self, weight: np.ndarray) -> np.ndarray:
-        """The largest magnitude of each output channel, NaN where one is NaN, as gains are broadcast to the weight."""
-        seen, (gain, *_) = self._seen(weight)
-        axes = tuple(axis for axis in range(seen.ndim) if gain.shape[axis] == 1)
+    def _peaks(self, weight: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The largest magnitude of each output channel, NaN where one is NaN, and the gains, as they are broadcast to
+        the weight, whose numbers these are."""
+        seen, gains = self._seen(weight)
+        axes = tuple(axis for axis in range(seen.ndim) if gains[0].shape[axis] == 1)
         if weight.dtype == np.float16:  # the bits of magnitudes are in the order of the numbers, NaN last
             bits = np.abs(seen).view(np.uint16)
-            return np.asarray(bits.max(axis=axes, keepdims=True, initial=0)).view(np.float16)
+            return np.asarray(bits.max(axis=axes, keepdims=True, initial=0)).view(np.float16), gains
         ends = seen.max(axis=axes, keepdims=True, initial=0), seen.min(axis=axes, keepdims=True, initial=0)
-        return np.asarray(np.maximum(ends[0], -ends[1]))
+        return np.asarray(np.maximum(ends[0], -ends[1])), gains
 
-    def scaled(self, like: Value) -> Value:
-        """The weight, which is `like`, with every output channel times its gains, rounded once. Its digits, which take
-        twice the memory, are computed again where more is folded."""
+    def scaled(self) -> Value:
+        """The weight with every output channel times its gains, rounded once. Its digits, which take twice the memory,
+        are computed again where more is folded."""
+        like = self.weight
         if not isinstance(like, RoundedConstant):
-            return constant(like.name, self._scaled_halves(), like)
-        made = constant(like.name, self._rounded(like.digits()), like)
+            return constant(like.name, self._scaled_halves(like.array()), like)
+        made = constant(like.name, self._rounded(like), like)
         return RoundedConstant(made.name, made.type, made.array(), stated=partial(self._products, like))
 
     def _products(self, like: RoundedConstant) -> np.ndarray:
@@ -253,9 +274,11 @@ class _Channels:
             np.multiply(target, gain.astype(np.float32), out=target)
         return result
 
-    def _rounded(self, stated: np.ndarray) -> np.ndarray:
+    def _rounded(self, like: RoundedConstant) -> np.ndarray:
         """`_products` in the type of the weight, a part at a time."""
-        (seen, (first, *others)), result = self._seen(stated), np.empty_like(self.weight)
+        stated = like.digits()
+        result = np.empty_like(stated if isinstance(like, LateConstant) else like.array(), numpy_type(like.dtype))
+        seen, (first, *others) = self._seen(stated)
         target = self._seen(result)[0]
         more = [gain.astype(np.float32) for gain in others]
         for part, factors in chunks(seen, first.astype(np.float32)):
@@ -265,11 +288,11 @@ class _Channels:
             target[part] = to_half(products) if result.dtype == np.float16 else products
         return result
 
-    def _scaled_halves(self) -> np.ndarray:
+    def _scaled_halves(self, weight: np.ndarray) -> np.ndarray:
         """The weight times its gain, computed in float64 and rounded."""
-        seen, (gain,) = self._seen(self.weight)
-        result = np.empty_like(self.weight)
-        if self.weight.dtype == np.float16:
+        seen, (gain,) = self._seen(weight)
+        result = np.empty_like(weight)
+        if weight.dtype == np.float16:
             half_products(seen, gain, self._seen(result)[0])
             return result
         with np.errstate(over="ignore"):

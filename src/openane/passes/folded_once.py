@@ -3,23 +3,44 @@ is then compiled from its beginning."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import field
+from itertools import islice
 
 import numpy as np
 
-from openane.graph import RoundedConstant, Value
+from openane.graph import Node, RoundedConstant, Value
+from openane.ops.late_constant import LateConstant
+from openane.record_classes import dataclass
 
-_MADE: ContextVar[dict[tuple[int, bool, int, bytes], tuple[np.ndarray, Value]]] = ContextVar("folded weights")
-"""By the id of a weight's array, whether it has more digits, the id of how it is multiplied, and the bytes of its
-gains: the array, which thereby keeps its id, and what the weight became."""
+Key = tuple[int, bool, int, bytes]
+Folded = tuple[Node, tuple[Node, ...]]
+"""A node, and those behind it that are folded into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was made and was not asked for again.
+
+    `weights`, by the id of a weight's array, whether it has more digits, the id of how it is multiplied, and the bytes
+    of its gains: the array, which thereby keeps its id, and what the weight became. `nodes`, by the ids of a node and
+    those behind it, and how they are folded: these nodes, what became of them, and the weights that were made for it.
+    """
+
+    weights: dict[Key, tuple[np.ndarray, Value]] = field(default_factory=dict)
+    nodes: dict[tuple[bool, tuple[int, ...]], tuple[Sequence[Node], Folded, tuple[Key, ...]]] = field(
+        default_factory=dict)
+
+
+_MADE: ContextVar[_Made] = ContextVar("folded weights")
 
 
 @contextmanager
 def folded_once() -> Iterator[None]:
     """While this lasts `folded` gives again what it made of the same weight before."""
-    token = _MADE.set({})
+    token = _MADE.set(_Made())
     try:
         yield
     finally:
@@ -33,18 +54,41 @@ def folded(weight: Value, product: object, gains: bytes, make: Callable[[], Valu
     if made is None:
         return make()
     key = _key(weight, product, gains)
-    if key in made:
-        return made.pop(key)[1]
+    if key in made.weights:
+        return made.weights.pop(key)[1]
     result = make()
-    made[key] = weight.array(), result
+    made.weights[key] = _held(weight), result
+    return result
+
+
+def folded_nodes(nodes: Sequence[Node], digits: bool, make: Callable[[], Folded]) -> Folded:
+    """What `make` makes of a node and those behind it, with `digits` or without; what it made of the same nodes before,
+    which is not kept any longer, while `folded_once` lasts."""
+    made = _MADE.get(None)
+    if made is None:
+        return make()
+    key = digits, tuple(map(id, nodes))
+    known = made.nodes.pop(key, None)
+    if known is not None:
+        for weight in known[2]:
+            made.weights.pop(weight, None)
+        return known[1]
+    before = len(made.weights)
+    result = make()
+    made.nodes[key] = nodes, result, tuple(islice(reversed(made.weights), max(0, len(made.weights) - before)))
     return result
 
 
 def was_folded(weight: Value, product: object, gains: bytes) -> bool:
     """Whether `folded` has what it would make."""
     made = _MADE.get(None)
-    return made is not None and _key(weight, product, gains) in made
+    return made is not None and _key(weight, product, gains) in made.weights
 
 
-def _key(weight: Value, product: object, gains: bytes) -> tuple[int, bool, int, bytes]:
-    return id(weight.array()), isinstance(weight, RoundedConstant), id(product), gains
+def _held(weight: Value) -> np.ndarray:
+    """The array that a weight is known by."""
+    return weight.digits() if isinstance(weight, LateConstant) else weight.array()
+
+
+def _key(weight: Value, product: object, gains: bytes) -> Key:
+    return id(_held(weight)), isinstance(weight, RoundedConstant), id(product), gains

@@ -25,9 +25,10 @@ from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.errors import AneError
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, RoundedConstant, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
+from openane.ops.late_constant import LateConstant
 from openane.passes.fold_affine import FoldedConstant, takes_up
 
 MANY = 1 << 20
@@ -50,10 +51,9 @@ class _Constants:
                     twice.add(value.name)
                 self.counts[value.name] += MANY if get_op(node.op).decompose is not None else 1
         for name, value in self.values.items():
-            data = value.array()
-            unsure = name in twice or not data.flags.c_contiguous or not data.size
-            place = address(data), data.nbytes
-            self._places[place] = None if unsure or place in self._places else name
+            place, ordered = _place(value)
+            sure = ordered and name not in twice and place not in self._places
+            self._places[place] = name if sure else None
         self._alone = {name for name in self._places.values() if name is not None}
 
     def name(self, value: Value | None) -> str | None:
@@ -68,10 +68,20 @@ class _Constants:
     def _found(self, value: Value) -> str | None:
         if self.values.get(value.name) is value:
             return value.name if value.name in self._alone else None
-        if not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
+        late = isinstance(value, LateConstant) and not value.asked
+        if late or not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
             return None
         found = self._places.get((address(value.data), value.data.nbytes))
         return found if found is not None and self.values[found].dtype == value.dtype else None
+
+
+def _place(value: Value) -> tuple[tuple[int, int], bool]:
+    """Where a constant lies and how many bytes it has, and whether its elements are in order there; of one that is not
+    rounded yet, and lies nowhere, what tells it from others."""
+    if isinstance(value, LateConstant) and not value.asked:
+        return (id(value), 0), value.digits().flags.c_contiguous
+    data = value.array()
+    return (address(data), data.nbytes), data.flags.c_contiguous and bool(data.size)
 
 
 def traced(graph: Graph, compiled: Sequence[CompiledPiece], chip: Chip) -> Routes:
@@ -261,4 +271,6 @@ def _agreeing(routes: list[Route]) -> Iterator[Route]:
 
 
 def _numbers(node: Node) -> Iterator[Value]:
-    return (value for value in node.values() if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f")
+    """The constants of real numbers, of which those in more digits may not be rounded yet."""
+    return (value for value in node.values() if isinstance(value, RoundedConstant) or
+            (isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f"))

@@ -45,11 +45,13 @@ class OnnxConstants:
             if not array.size:
                 raise UnsupportedError(f"tensor {name!r}", "tensors without elements cannot be computed",
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
-            converted = self.converted(array, name)
             label = f"{name}.constant" if name in self._reserved else name
-            digits = array.dtype == np.float32 and (array.ndim != MATRIX or self.detailed(array)) and \
-                halves_finite(converted)
-            made = self._builder.constant(RoundedArray(converted, array) if digits else converted, label)
+            digits = array.dtype == np.float32 and (array.ndim != MATRIX or self.detailed(array))
+            made = self._builder.late(array, label) if digits else None
+            if made is None:
+                converted = self.converted(array, name)
+                kept = digits and halves_finite(converted)
+                made = self._builder.constant(RoundedArray(converted, array) if kept else converted, label)
             known = self._values[id(array)] = ref(array), made
         return known[1]
 

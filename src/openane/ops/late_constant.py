@@ -1,0 +1,102 @@
+"""Constants in fp16 that are rounded when somebody asks for them: of a weight that a gain is folded into only what is
+folded counts, and that is rounded from all its digits."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from openane.graph import RoundedConstant, TensorType, Value
+from openane.ops.half_bits import LEAST, all_finite, to_half
+
+Kind = TypeVar("Kind")
+
+
+class _Late(Value):
+    """A constant whose `data` is made when it is first asked for."""
+
+    __slots__ = ()
+
+    def _made(self) -> np.ndarray:
+        raise NotImplementedError
+
+    @property
+    def constant(self) -> bool:
+        """It is known when a graph is compiled."""
+        return True
+
+    @property
+    def asked(self) -> bool:
+        """Whether its numbers were asked for, and lie in memory."""
+        try:
+            object.__getattribute__(self, "data")
+        except AttributeError:
+            return False
+        return True
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """`data`, where there is none yet."""
+        if name != "data":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        data = self._made()
+        object.__setattr__(self, "data", data)
+        return data
+
+
+class LateConstant(_Late, RoundedConstant):
+    """A constant whose numbers are those of `stated`, float32, each rounded to fp16, which holds all of them."""
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(name: str, stated: np.ndarray) -> LateConstant:
+        """Of numbers that `rounds_later`."""
+        return _filled(LateConstant, name=name, type=TensorType("fp16", stated.shape), stated=stated, exponent=0)
+
+    def in_its_type(self) -> Value:
+        """The constant in fp16 alone, which is not rounded for that either."""
+        if self.asked:
+            return Value(self.name, self.type, self.data)
+        return _filled(_LateValue, name=self.name, type=self.type, before=self)
+
+    def _made(self) -> np.ndarray:
+        return to_half(self.digits())
+
+
+class _LateValue(_Late):
+    """A `LateConstant` whose other digits are given up when it is rounded."""
+
+    __slots__ = ("before",)
+    before: LateConstant
+
+    def _made(self) -> np.ndarray:
+        data = self.before.data
+        assert isinstance(data, np.ndarray)
+        return data
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        """`data`, where there is none yet."""
+        data = super().__getattr__(name)
+        object.__delattr__(self, "before")
+        return data
+
+
+def _filled(kind: type[Kind], **fields: object) -> Kind:
+    """A record of a class that has these fields, and no others yet."""
+    made = object.__new__(kind)
+    for name, content in fields.items():
+        object.__setattr__(made, name, content)
+    return made
+
+
+def beginning(constant: Value, count: int) -> np.ndarray:
+    """The first numbers of a constant array, at most `count`, in its type."""
+    if isinstance(constant, LateConstant) and not constant.asked:
+        return to_half(constant.digits().flat[:count])
+    return np.asarray(constant.array().flat[:count])
+
+
+def rounds_later(digits: np.ndarray) -> bool:
+    """Whether numbers may be a `LateConstant`, and are as many as make that worth it."""
+    return digits.dtype == np.float32 and digits.size >= LEAST and all_finite(digits)
