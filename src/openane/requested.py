@@ -8,6 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from openane.errors import UnsupportedError
+from openane.version import pip_line
 
 
 def requested(package: str, homes: Mapping[str, str], library: str = "") -> Callable[[str], object]:
@@ -17,8 +18,7 @@ def requested(package: str, homes: Mapping[str, str], library: str = "") -> Call
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         if library and find_spec(library) is None:
-            raise UnsupportedError(package, f"needs the {library} package",
-                                   remedy=f'pip install "openane[{library}]"')
+            raise UnsupportedError(package, f"needs the {library} package", remedy=pip_line(library))
         value = getattr(import_module(homes[name]), name)
         setattr(sys.modules[package], name, value)
         return value

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from openane.cli.output import say, say_json, say_whole, table
-from openane.errors import AneError
+from openane.errors import AneError, UnsupportedError
 from openane.experiments.evidence_file import LARGEST, EvidenceFile, read_evidence
 from openane.experiments.facts import deciders, open_facts, reason
 from openane.experiments.judge.odds import NAMED, Verdict, verdicts
@@ -22,6 +22,9 @@ from openane.experiments.judge.tables import Contradiction, contradictions, prep
 from openane.experiments.judge.timing import fitted
 from openane.formats.files import write_atomically
 from openane.wording import plural
+
+ALONE = ("facts", "markdown", "page", "prepare", "json")
+"""Options that have something to say without files."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,6 +39,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Reads, judges, prints. Exit status 1 where files contradict each other."""
+    if not (options.files or any(getattr(options, name) for name in ALONE)):
+        raise UnsupportedError("ane evidence", "nothing is asked", remedy="name files of ane attest, or --facts, "
+                               "--markdown or --page, which need none")
     if options.page is not None:
         write_atomically(options.page, page().encode())
         say(f"{options.page}: what is known, by chip and field")

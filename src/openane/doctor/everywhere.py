@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from openane.cache import Cache
 from openane.doctor.check import Check, Status
 from openane.doctor.machine import Machine
+from openane.version import pip_line
 
 AREA = "openane"
 OLDEST = (3, 11)
@@ -51,7 +52,7 @@ def check_everywhere(machine: Machine) -> Iterator[Check]:
     for package, extra, purpose in EXTRAS:
         found = machine.package(package)
         if found is None:
-            yield Check(AREA, package, Status.NOTE, f"not installed: {purpose}", f"pip install 'openane[{extra}]'")
+            yield Check(AREA, package, Status.NOTE, f"not installed: {purpose}", pip_line(extra))
         else:
             yield Check(AREA, package, Status.OK, f"{found}: {purpose}")
     yield _cache(machine)

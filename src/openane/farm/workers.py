@@ -13,6 +13,7 @@ from openane.errors import AneError, DeviceUnavailable
 from openane.farm.actions import results_of
 from openane.farm.files import LARGEST_SENT, Files, is_here, readable
 from openane.farm.job import FarmJob, Result
+from openane.version import pip_line
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -134,7 +135,7 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
         from distributed.security import Security
     except ImportError:
         raise DeviceUnavailable("a farm's workers are run by dask.distributed, which is missing",
-                                "pip install 'openane[farm]', or do everything in this process: --workers 0") from None
+                                f"{pip_line('farm')}, or do everything in this process: --workers 0") from None
     with ExitStack() as open_now:
         # Models are sent as arguments, of which dask warns: what it holds as data is lost with a worker.
         open_now.enter_context(dask.config.set({"distributed.admin.large-graph-warning-threshold": 2 * LARGEST_SENT}))

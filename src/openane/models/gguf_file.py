@@ -25,9 +25,9 @@ from openane.models.families.ropes import ROPES
 from openane.models.gguf_architectures import ARCHITECTURES, WHOLE
 from openane.models.naming import FamilyNames
 from openane.models.tokenizer import Tokenizer, of_merges, of_scores
+from openane.version import pip_line
 
 T = TypeVar("T", str, int, float)
-PIP = 'pip install "openane[gguf]"'
 TURNED_IN_PART = {"phi3", "gpt_neox", "phi", "stablelm", "nemotron"}
 """Families of which a part of each head is turned."""
 LARGEST = {"gemma2": 46, "gemma3_text": 62}
@@ -277,5 +277,6 @@ def _library() -> Any:
         import gguf
         import gguf.quants
     except ImportError as missing:
-        raise UnsupportedError("reading GGUF files", f"needs the {missing.name} package", remedy=PIP) from None
+        raise UnsupportedError("reading GGUF files", f"needs the {missing.name} package",
+                               remedy=pip_line("gguf")) from None
     return gguf

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from openane.errors import FormatError, GenerationError, UnsupportedError
-from openane.models.weights import PIP
+from openane.version import pip_line
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
@@ -300,5 +300,5 @@ def _library() -> Any:
         import tokenizers.models
         import tokenizers.normalizers
     except ImportError:
-        raise UnsupportedError("reading a tokenizer", "needs the tokenizers package", remedy=PIP) from None
+        raise UnsupportedError("reading a tokenizer", "needs the tokenizers package", remedy=pip_line("llm")) from None
     return tokenizers

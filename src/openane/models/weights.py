@@ -18,10 +18,10 @@ from openane.importers.files import is_there
 from openane.models.closing import Closing
 from openane.models.eight_bits import is_beside, real, require_readable, scales_of
 from openane.ops.halves import LARGEST
+from openane.version import pip_line
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
-PIP = 'pip install "openane[llm]"'
 
 
 class Tensors(Closing, Mapping[str, np.ndarray]):
@@ -104,7 +104,8 @@ def _library() -> Any:
         import ml_dtypes  # noqa: F401  bfloat16 becomes a numpy type by its import
         import safetensors
     except ImportError as missing:
-        raise UnsupportedError("reading safetensors", f"needs the {missing.name} package", remedy=PIP) from None
+        raise UnsupportedError("reading safetensors", f"needs the {missing.name} package",
+                               remedy=pip_line("llm")) from None
     return safetensors
 
 

@@ -20,8 +20,8 @@ from openane.graph import Value
 from openane.ops import get_op
 from openane.ops.spec import OperationEvidence
 from openane.quantization.api import LayerReport, Quantized
+from openane.version import pip_line
 
-PIP = 'pip install "openane[llm]"'
 FORMS = (WeightForm.INT8, WeightForm.INT8_BLOCKS)
 
 
@@ -35,7 +35,7 @@ def write_safetensors(quantized: Quantized, path: Path) -> None:
     try:
         from safetensors import numpy as library
     except ImportError:
-        raise UnsupportedError("writing safetensors", "needs the safetensors package", remedy=PIP) from None
+        raise UnsupportedError("writing safetensors", "needs the safetensors package", remedy=pip_line("llm")) from None
     tensors, names = _tensors(quantized)
     try:
         write_atomically(path, library.save(tensors, {"format": "int-quantized", "layers": ",".join(names)}))

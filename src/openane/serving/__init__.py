@@ -16,6 +16,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from openane.errors import UnsupportedError
+from openane.version import pip_line
 
 NEEDED = ("pydantic", "starlette", "uvicorn")
 
@@ -24,7 +25,7 @@ def require() -> None:
     """UnsupportedError with the pip line when a package the server needs is missing."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        raise UnsupportedError("ane serve", f"needs {' and '.join(missing)}", remedy='pip install "openane[serve]"')
+        raise UnsupportedError("ane serve", f"needs {' and '.join(missing)}", remedy=pip_line("serve"))
 
 
 __all__ = ["NEEDED", "require"]

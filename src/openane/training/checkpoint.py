@@ -19,6 +19,7 @@ import numpy as np
 
 from openane.errors import AneError, FormatError
 from openane.formats.folders import remove_folder, write_folder
+from openane.version import pip_line
 
 WEIGHTS, OPTIMISER, STATE = "weights.safetensors", "optimiser.safetensors", "state.json"
 NAME = re.compile(r"step-(\d{8,16})")
@@ -129,5 +130,5 @@ def library() -> Any:
         from safetensors import numpy
     except ImportError:
         raise AneError("checkpoints are safetensors files, and the library is not installed: "
-                       "pip install 'openane[train]'") from None
+                       f"{pip_line('train')}") from None
     return numpy

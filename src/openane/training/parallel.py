@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from openane.errors import AneError
+from openane.version import pip_line
 
 BLOCK = 1 << 20
 """Elements summed at a time: what gathering them needs is a multiple of this."""
@@ -80,7 +81,7 @@ class Ranks:
             from mpi4py import MPI
         except ImportError:
             raise AneError("a launcher of several ranks has started this, and mpi4py is not installed: "
-                           "pip install 'openane[mpi]'") from None
+                           f"{pip_line('mpi')}") from None
         self._mpi, self._timeout = MPI, timeout
         self._world = MPI.COMM_WORLD
         self.rank, self.size = self._world.Get_rank(), self._world.Get_size()

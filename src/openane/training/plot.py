@@ -10,6 +10,7 @@ from io import BytesIO
 import numpy as np
 
 from openane.errors import AneError
+from openane.version import pip_line
 
 Points = Sequence[tuple[float, float]]
 MOST = 2000
@@ -20,7 +21,7 @@ def require() -> None:
     """AneError with the pip line where matplotlib is missing."""
     if find_spec("matplotlib") is None:
         raise AneError("the loss curve of an output folder is drawn by matplotlib, which is not installed: "
-                       "pip install 'openane[train]'")
+                       f"{pip_line('train')}")
 
 
 def loss_plot(lines: Mapping[str, Points], title: str, across: str = "step", up: str = "loss") -> bytes:

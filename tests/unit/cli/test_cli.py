@@ -139,3 +139,8 @@ def test_a_warning_says_what_it_warns_of_and_not_which_line_does() -> None:
                       "ops.run = lambda options: warnings.warn('rows hold\\x1b -1', RuntimeWarning) or 0\n"
                       "sys.exit(main(['ops']))")
     assert (result.returncode, result.stderr) == (0, "ane: warning: rows hold\\x1b -1\n")
+
+
+def test_evidence_of_nothing_is_told_what_it_wants(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evidence"]) == 1
+    assert "hint: name files of ane attest, or --facts" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import numpy as np
 from openane.errors import FormatError, UnsupportedError
 from openane.formats.protobuf import Message, Schema
 from openane.importers.coreml.schema import SCHEMA
+from openane.version import pip_line
 
 
 def package() -> Any:
@@ -18,7 +19,7 @@ def package() -> Any:
         import coremltools
     except ImportError:
         raise UnsupportedError("reading through coremltools", "needs the coremltools package",
-                               remedy='pip install "openane[coreml]", or reader="own", which needs nothing') from None
+                               remedy=f"{pip_line('coreml')}, or reader=\"own\", which needs nothing") from None
     return coremltools
 
 

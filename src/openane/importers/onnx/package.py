@@ -8,6 +8,7 @@ from importlib.util import find_spec, module_from_spec
 from typing import Any
 
 from openane.errors import UnsupportedError
+from openane.version import pip_line
 
 _MESSAGES = "onnx.onnx_ml_pb2"
 
@@ -19,8 +20,7 @@ def package() -> Any:
         import onnx.external_data_helper
         import onnx.numpy_helper
     except ImportError:
-        raise UnsupportedError("ONNX import", "needs the onnx package",
-                               remedy='pip install "openane[onnx]"') from None
+        raise UnsupportedError("ONNX import", "needs the onnx package", remedy=pip_line("onnx")) from None
     return onnx
 
 

@@ -10,6 +10,7 @@ import sys
 from importlib.util import find_spec
 
 from openane.errors import FormatError, UnsupportedError
+from openane.version import pip_line
 
 MAGIC = b"ML\xefR"
 """How MLIR's bytecode begins."""
@@ -30,7 +31,7 @@ with ir.Context() as context:
 def text_of(data: bytes) -> str:
     """The text of a module in bytecode. FormatError for broken ones, UnsupportedError without jaxlib."""
     if find_spec("jaxlib") is None:
-        raise UnsupportedError("StableHLO bytecode", "needs the jaxlib package", remedy='pip install "openane[jax]", '
+        raise UnsupportedError("StableHLO bytecode", "needs the jaxlib package", remedy=f"{pip_line('jax')}, "
                                "or write the module as text: exported.mlir_module()")
     try:
         done = subprocess.run([sys.executable, "-c", _READ], input=data, capture_output=True, timeout=SLOWEST,

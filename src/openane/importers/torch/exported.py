@@ -11,6 +11,7 @@ from openane.archives import check_member
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.torch.operators import OPERATORS
 from openane.importers.torch.step import COMPLEX
+from openane.version import pip_line
 
 KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "einsum", "elu", "gelu", "hardsigmoid",
         "hardswish", "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
@@ -31,8 +32,7 @@ def package() -> Any:
         import torch
         import torch.export
     except ImportError:
-        raise UnsupportedError("PyTorch import", "needs the torch package",
-                               remedy='pip install "openane[torch]"') from None
+        raise UnsupportedError("PyTorch import", "needs the torch package", remedy=pip_line("torch")) from None
     return torch
 
 

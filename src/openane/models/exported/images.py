@@ -13,8 +13,8 @@ from openane.errors import FormatError, UnsupportedError
 from openane.models.config_document import ConfigDocument
 from openane.models.documents import PREPROCESSOR
 from openane.models.exported.resampling import FILTERS, NEAREST, resized
+from openane.version import pip_line
 
-PIP = 'pip install "openane[pretrained]"'
 MOST_PIXELS = 1 << 28
 REMEDY = "prepare images yourself, and give run_prepared() pixel values"
 _UNKNOWN = ("do_crop_margin", "do_thumbnail", "do_align_long_axis", "rescale_offset", "do_convert_grayscale")
@@ -94,7 +94,8 @@ def _opened(path: Path) -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise UnsupportedError("reading image files", "needs the pillow package", remedy=PIP) from None
+        raise UnsupportedError("reading image files", "needs the pillow package",
+                               remedy=pip_line("pretrained")) from None
     try:
         with Image.open(path) as image:
             return image.convert("RGB")

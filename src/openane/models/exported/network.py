@@ -16,8 +16,8 @@ from openane.errors import FormatError, UnsupportedError
 from openane.graph import Graph
 from openane.importers.onnx.naming import renamed
 from openane.importers.torch import load_torch
+from openane.version import pip_line
 
-PIP = 'pip install "openane[pretrained]"'
 TASK_OUTPUTS = ("logits", "pred_boxes", "predicted_depth")
 OUTPUTS = (*TASK_OUTPUTS, "image_embeds", "last_hidden_state", "pooler_output")
 """Results of the library's models that become outputs, where there are some; states are left out behind a task."""
@@ -94,7 +94,7 @@ def _library() -> Any:
         import transformers
     except ImportError as missing:
         raise UnsupportedError("a family that comes in by PyTorch's export", f"needs the {missing.name} package",
-                               remedy=PIP) from None
+                               remedy=pip_line("pretrained")) from None
     return transformers
 
 
