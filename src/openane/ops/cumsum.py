@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
+from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
@@ -73,4 +74,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("cumsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, short), lower=_lower, gradient=_gradient,
+          fewer=along(PARAMETERS),
           note="Each sum is rounded to fp16 once; inf and NaN reach all sums of their line."),)

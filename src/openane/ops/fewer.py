@@ -128,8 +128,8 @@ def _exchanged(rewriter: Rewriter, value: Value, extents: Sequence[int], places:
 
 
 def along(parameters: Sequence[Parameter]) -> Fewer:
-    """An operation over `axis` or `axes`, with a result of x's shape or reduced: dimensions among the axes
-    are alike, and so are the others."""
+    """An operation over `axis` or `axes`, with results of x's shape, reduced or shorter: dimensions among the axes are
+    alike, and so are the others."""
     def fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
         x, arguments = node["x"], Arguments(node.op, parameters, node.operands)
         name = "axes" if "axes" in arguments.parameters else "axis"
@@ -142,14 +142,18 @@ def along(parameters: Sequence[Parameter]) -> Fewer:
                                    name: np.array(over if name == "axes" else over[0], np.int32)}
         if "keep_dims" in arguments.parameters:
             changed["keep_dims"] = np.bool_(True)
-        for vector in ("gamma", "beta"):
-            weight = node.get(vector)
-            if weight is not None:
-                changed[vector] = reshaped(rewriter, weight, [prod(x.shape[a] for a in groups[n]) for n in over])
-        result = _again(node, rewriter, changed)
-        return (reshaped(rewriter, result, node.output.shape),)
+        weights = {name: node.get(name) for name in ("gamma", "beta")}
+        changed |= {name: reshaped(rewriter, weight, [prod(x.shape[axis] for axis in groups[n]) for n in over])
+                    for name, weight in weights.items() if weight is not None}
+        return _as_before(node, rewriter, rewriter.add(node.op, **{**node.operands, **changed}))
 
     return fewer
+
+
+def _as_before(node: Node, rewriter: Rewriter, made: Value | tuple[Value, ...]) -> tuple[Value, ...]:
+    """The results of a node in the shapes it has them in."""
+    parts = made if isinstance(made, tuple) else (made,)
+    return tuple(reshaped(rewriter, part, value.shape) for part, value in zip(parts, node.outputs, strict=True))
 
 
 def _axes(arguments: Arguments, name: str, rank: int) -> set[int]:
@@ -180,9 +184,7 @@ def split(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
     axis %= x.type.rank
     whole = reshaped(rewriter, x, (prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1:])))
     sizes = np.array([value.shape[axis] for value in node.outputs], np.int32)
-    made = rewriter.add("split", x=whole, split_sizes=sizes, axis=np.int32(1))
-    parts = made if isinstance(made, tuple) else (made,)
-    return tuple(reshaped(rewriter, part, value.shape) for part, value in zip(parts, node.outputs, strict=True))
+    return _as_before(node, rewriter, rewriter.add("split", x=whole, split_sizes=sizes, axis=np.int32(1)))
 
 
 def repeated(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
@@ -193,6 +195,33 @@ def repeated(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
         return None
     result = rewriter.single("tile", x=reshaped(rewriter, x, joined(x.shape, groups)),
                              reps=np.array([reps[group[0]] for group in groups], np.int32))
+    return (reshaped(rewriter, result, node.output.shape),)
+
+
+def widened(x: Value, pairs: Sequence[tuple[int, int]], node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    """A padding by (before, after) of every dimension: dimensions that are left as they are, are alike. Two are padded
+    at once, which are five groups at most."""
+    padded, shape, made = [axis for axis, pair in enumerate(pairs) if any(pair)], list(x.shape), x
+    for some in (padded[at:at + 2] for at in range(0, len(padded), 2)):
+        groups = alike([None if axis in some else "whole" for axis in range(len(pairs))])
+        counts = [count for group in groups for count in (pairs[group[0]] if group[0] in some else (0, 0))]
+        made = _again(node, rewriter, {"x": reshaped(rewriter, made, joined(shape, groups)),
+                                       "pad": np.array(counts, np.int32)})
+        shape = [extent + sum(pairs[axis]) if axis in some else extent for axis, extent in enumerate(shape)]
+    return (reshaped(rewriter, made, node.output.shape),)
+
+
+def picked(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    """A gather: dimensions before the one that is picked from are alike, and those behind it."""
+    x, indices = node["x"], node["indices"]
+    batch = node.get("batch_dims")
+    if batch is not None and int(batch.array()):
+        return None
+    stated = node.get("axis")
+    axis = (0 if stated is None else int(stated.array())) % x.type.rank
+    sides = prod(x.shape[:axis]), x.shape[axis], prod(x.shape[axis + 1:])
+    result = _again(node, rewriter, {"x": reshaped(rewriter, x, sides), "axis": np.int32(1),
+                                     "indices": reshaped(rewriter, indices, (indices.type.elements,))})
     return (reshaped(rewriter, result, node.output.shape),)
 
 

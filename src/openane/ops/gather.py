@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops.fewer import picked
 from openane.ops.gradients import Backward, gathered_back, only, reshaped, taken_back
 from openane.ops.indexing import few
 from openane.ops.lowering import Lowering
@@ -195,7 +196,7 @@ def few_runs(node: Node, limits: Limits) -> bool:
 RULES = (*MOVED, constant_indices, few_runs)
 OPS = (
     Op("gather", GATHER, _gather, _gather_array, rules=RULES, lower=_lower_gather, gradient=_gradient,
-       moves=Movement.MIX, weights=("x",), positions="indices", channels_of={"x": _rows}),
+       moves=Movement.MIX, weights=("x",), positions="indices", channels_of={"x": _rows}, fewer=picked),
     Op("gather_along_axis", ALONG, _along, _along_array, rules=RULES, lower=_lower_along, gradient=_gradient,
        moves=Movement.MIX, positions="indices"),
     Op("gather_nd", ND, _nd, _nd_array, rules=RULES, lower=_lower_nd, gradient=_gradient,

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from openane.engine import DType
-from openane.graph import Node, Operand, TensorType
+from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import fewer
 from openane.ops.gradients import Backward, gathered_back, only
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.movement import inner, inside, select
 from openane.ops.operands import ELEMENTS, Arguments, refusal
+from openane.ops.rewriter import Rewriter
 from openane.ops.rules import MOVED
 from openane.ops.spec import Movement, Op, Parameter, Upstream
 
@@ -35,10 +37,9 @@ def padding(operands: Mapping[str, Operand]) -> tuple[tuple[int, int], ...]:
     pairs = _pairs(counts, x.type.rank)
     mode = arguments.text("mode", tuple(NUMPY_MODES))
     for extent, pair in zip(x.shape, pairs, strict=True):
-        largest = {"reflect": extent - 1, "replicate": extent}.get(mode)
-        if largest is not None and max(pair) > largest:
-            raise refusal("pad", "pad", f"may add at most {largest} elements to a dimension of {extent} in {mode} mode",
-                          list(pair))
+        if mode == "reflect" and max(pair) >= extent:
+            raise refusal("pad", "pad", f"may add at most {extent - 1} elements to a dimension of {extent} in reflect "
+                          "mode", list(pair))
     return pairs
 
 
@@ -146,5 +147,9 @@ def _homogeneous(node: Node) -> tuple[str, ...]:
     return () if around else ("x",)
 
 
+def _fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
+    return fewer.widened(node["x"], padding(node.operands), node, rewriter)
+
+
 OPS = (Op("pad", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient, moves=Movement.MIX,
-          homogeneous=_homogeneous),)
+          homogeneous=_homogeneous, fewer=_fewer),)

@@ -10,6 +10,7 @@ import numpy as np
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType, numpy_type
 from openane.ops import selection
+from openane.ops.fewer import along
 from openane.ops.gradients import stopped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
@@ -59,7 +60,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
 def _op(name: str, function: Callable[..., np.ndarray]) -> Op:
     rules = (selection.at_most_five_dimensions, exact_positions)
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function), rules=rules,
-              lower=_lower, gradient=stopped)
+              lower=_lower, gradient=stopped, fewer=along(PARAMETERS))
 
 
 OPS = (_op("reduce_argmax", np.argmax), _op("reduce_argmin", np.argmin))

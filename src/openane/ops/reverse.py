@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.chips import Limits
 from openane.graph import Node, Operand, TensorType
+from openane.ops.fewer import along
 from openane.ops.gradients import Backward, only
 from openane.ops.lowering import Lowering
 from openane.ops.movement import constant_indices, few_positions, select, take_positions
@@ -105,7 +106,7 @@ def _sequence_gradient(node: Node, upstream: Upstream, backward: Backward) -> Ma
 
 OPS = (
     Op("reverse", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
-       moves=Movement.ORDER),
+       moves=Movement.ORDER, fewer=along(PARAMETERS)),
     Op("reverse_sequence", SEQUENCE, _sequence, _sequence_array, rules=(*MOVED, constant_indices, few_runs),
        lower=_lower_sequence, gradient=_sequence_gradient, moves=Movement.ORDER),
 )

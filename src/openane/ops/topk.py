@@ -16,6 +16,7 @@ from openane.chips import Limits
 from openane.engine import Activation, Binary, Post
 from openane.graph import Node, Operand, TensorType, Value, numpy_type
 from openane.ops import selection, tables
+from openane.ops.fewer import along
 from openane.ops.gradients import Backward, number, product, reshaped
 from openane.ops.halves import LARGEST
 from openane.ops.lowering import Lowering, Tensor
@@ -134,4 +135,5 @@ def _positions_found(node: Node, backward: Backward) -> Value:
 
 
 OPS = (Op("topk", PARAMETERS, _infer, _reference, lower=_lower, gradient=_gradient,
-          rules=(selection.at_most_five_dimensions, exact_positions, few_elements)),)
+          rules=(selection.at_most_five_dimensions, exact_positions, few_elements),
+          fewer=along(PARAMETERS)),)

@@ -36,9 +36,10 @@ class TensorFunction:
         results = list(found) if self._several else [found]
         if not all(isinstance(each, Tensor) for each in results):
             raise UnsupportedError("the function", "results are tensors", found=type(found).__name__)
-        self._types = [each.dtype for each in results]
+        self._types = [None if "weak" in each.dtype.name else each.dtype for each in results]
         self._shapes = [tuple(each.shape) for each in example]
-        translation = Translation([each.uop for each in standing], lambda uop: np.asarray(Tensor(uop).numpy()))
+        self._device = example[0].device
+        translation = Translation([each.uop for each in standing], self._computed)
         self.loaded = ResidentGraph(load_stablehlo(translation.text([each.uop for each in results])), options)
 
     def __call__(self, *tensors: Tensor) -> Any:
@@ -48,8 +49,14 @@ class TensorFunction:
                              f"{[tuple(each.shape) for each in tensors]}")
         arrays = [np.asarray(each.numpy()) for each in tensors]
         found = self.loaded.run(dict(zip(self.loaded.inputs, arrays, strict=True)))
-        results = [Tensor(array, dtype=kind) for array, kind in zip(found, self._types, strict=True)]
+        results = [Tensor(array.reshape(-1), dtype=kind, device=self._device).reshape(array.shape)
+                   for array, kind in zip(map(np.asarray, found), self._types, strict=True)]
         return tuple(results) if self._several else results[0]
+
+    def _computed(self, uop: Any) -> np.ndarray:
+        """The numbers of what depends on no argument, on the device they are on; those on none on the example's."""
+        tensor = Tensor(uop)
+        return np.asarray((tensor if tensor.device else tensor.clone(device=self._device)).numpy())
 
     def close(self) -> None:
         """Frees what the device holds. Closing twice does nothing."""

@@ -1,45 +1,33 @@
 """What a tinygrad tensor is computed of, as StableHLO text.
 
-tinygrad writes everything in a few operations: of elements, of shapes, and sums or maxima over leading axes. A sum of
-products whose operands are repeated along each other's axes is a product of matrices, and is written as one. Windows of
-convolutions are laid out by operations of shapes, as tinygrad has them.
+tinygrad writes everything in a few operations: of elements, of shapes, and sums, products or maxima over leading axes.
+A sum of products whose operands are repeated along each other's axes is a product of matrices, and is written as one.
+Windows of convolutions are laid out by operations of shapes, as tinygrad has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import log, prod
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from openane.errors import UnsupportedError
+from openane.tinygrad.lines import Operation, StableText, WrittenValue, element_of
+from openane.tinygrad.reading import SHAPES, angle_of, factors_of, is_number, operands_of, scalar, sizes
 
-Operation = Any
-"""A tinygrad.uop.ops.UOp: `op`, `src`, `arg`, `dtype` and `shape`."""
-_ELEMENTS = {"float": "f32", "half": "f16", "__bf16": "bf16", "double": "f64", "int": "i32", "long": "i64",
-             "bool": "i1", "unsigned char": "ui8", "signed char": "i8", "short": "i16", "unsigned int": "ui32"}
-_NUMPY = {"f32": np.float32, "f16": np.float16, "bf16": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64,
-          "i1": np.bool_, "ui8": np.uint8, "i8": np.int8, "i16": np.int16, "ui32": np.uint32}
 _BINARY = {"ADD": "add", "MUL": "multiply", "MAX": "maximum", "SUB": "subtract", "FDIV": "divide", "POW": "power",
-           "AND": "and", "OR": "or", "XOR": "xor"}
-_UNARY = {"SQRT": "sqrt", "SIN": "sine", "NEG": "negate"}
+           "AND": "and", "OR": "or", "XOR": "xor", "CDIV": "divide", "CMOD": "remainder", "SHL": "shift_left",
+           "SHR": "shift_right_arithmetic"}
+_OF_TRUTH = {"ADD": "or", "MAX": "or", "MUL": "and"}
+"""What operations of numbers are of truth values."""
+_REDUCED = ("ADD", "MAX", "MUL")
+_COMPACT = ("CONST", "RESHAPE", "EXPAND")
+"""Operations of numbers alone that are written down: what they give may be far larger than what they are given."""
+_ELEMENTWISE = {**_BINARY, "SQRT": "sqrt", "SIN": "sine", "NEG": "negate"}
 _COMPARED = {"CMPLT": "LT", "CMPNE": "NE", "CMPEQ": "EQ"}
 _HELD = ("BUFFER", "COPY", "BUFFER_VIEW")
 _SAME = ("CONTIGUOUS", "CONTIGUOUS_BACKWARD", "DETACH")
-
-
-class WrittenValue(NamedTuple):
-    """A value of the text: its name, element type and shape, extents of 1 where it is repeated."""
-
-    name: str
-    element: str
-    shape: tuple[int, ...]
-
-    @property
-    def type(self) -> str:
-        """Its type in the text."""
-        return f"tensor<{''.join(f'{extent}x' for extent in self.shape)}{self.element}>"
 
 
 class Translation:
@@ -47,34 +35,42 @@ class Translation:
     the numbers of an operation that depends on none of them."""
 
     def __init__(self, inputs: Sequence[Operation], computed: Callable[[Operation], np.ndarray]) -> None:
-        self._computed, self._lines = computed, list[str]()
-        self._inputs = [WrittenValue(f"%arg{at}", _element(each), tuple(each.shape)) for at, each in enumerate(inputs)]
+        self._computed, self._text = computed, StableText()
+        self._inputs = [WrittenValue(f"%arg{at}", element_of(each), tuple(each.shape))
+                        for at, each in enumerate(inputs)]
         self._known: dict[Operation, WrittenValue] = dict(zip(inputs, self._inputs, strict=True))
         self._kinds: dict[Operation, str] = dict.fromkeys(inputs, "input")
 
     def text(self, results: Sequence[Operation]) -> str:
         """A module of one function. UnsupportedError for operations that are not read."""
-        found = [self._whole(self._value(each), tuple(each.shape)) for each in results]
+        found = [self._text.whole(self._value(each), tuple(each.shape)) for each in results]
         arguments = ", ".join(f"{each.name}: {each.type}" for each in self._inputs)
         types = ", ".join(each.type for each in found)
         head = f"func.func public @main({arguments}) -> ({types})"
-        return "\n".join([head + " {", *self._lines, f"  return {', '.join(e.name for e in found)} : {types}", "}", ""])
+        end = f"  return {', '.join(each.name for each in found)} : {types}"
+        return "\n".join([head + " {", *self._text.lines, end, "}", ""])
 
     def _value(self, last: Operation) -> WrittenValue:
         """An operation written down, those it needs before it."""
         waiting = [last]
         while waiting:
             uop = waiting[-1]
-            needed = [] if uop in self._known or self._kind(uop) == "data" else \
-                [each for each in _operands(uop) if each not in self._known]
+            held = self._held(uop)
+            needed = [] if uop in self._known or held else \
+                [each for each in operands_of(uop) if each not in self._known]
             if needed:
                 waiting += needed
                 continue
             waiting.pop()
             if uop not in self._known:
-                held = self._kind(uop) == "data"
-                self._known[uop] = self._constant(self._computed(uop)) if held else self._written(uop)
+                self._known[uop] = self._text.constant(self._computed(uop)) if held else self._written(uop)
         return self._known[last]
+
+    def _held(self, uop: Operation) -> bool:
+        """Whether an operation's numbers are computed by tinygrad: positions and masks as well, which it makes of many
+        small operations."""
+        kind = self._kind(uop)
+        return kind == "data" or (kind == "number" and uop.op.name not in _COMPACT and prod(uop.shape) > 1)
 
     def _kind(self, last: Operation) -> str:
         """What an operation depends on: an input, data that tinygrad holds, or numbers alone."""
@@ -90,161 +86,170 @@ class Translation:
             self._kinds.setdefault(uop, next((kind for kind in ("input", "data") if kind in found), "number"))
         return self._kinds[last]
 
-    def _constant(self, array: np.ndarray) -> WrittenValue:
-        element = next(name for name, kind in _NUMPY.items() if name != "bf16" and kind == array.dtype)
-        if element == "i1":
-            array, element = array.astype(np.int8), "i8"
-        kind = WrittenValue("", element, array.shape).type
-        made = self._line(f'stablehlo.constant dense<"0x{np.ascontiguousarray(array).tobytes().hex()}"> : {kind}',
-                          element, array.shape)
-        return made if array.dtype != np.int8 else self._line(
-            f"stablehlo.convert {made.name} : ({kind}) -> {made._replace(element='i1').type}", "i1", array.shape)
-
-    def _number(self, number: float, element: str) -> WrittenValue:
-        bits = np.array(number, np.float32).tobytes()[::-1].hex() if element == "f32" else None
-        text = f"0x{bits}" if bits is not None else repr(float(number)) if element[0] in "fb" else str(int(number))
-        return self._line(f"stablehlo.constant dense<{text}> : tensor<{element}>", element, ())
-
-    def _line(self, text: str, element: str, shape: Sequence[int]) -> WrittenValue:
-        made = WrittenValue(f"%{len(self._lines)}", element, tuple(shape))
-        self._lines.append(f"  {made.name} = {text}")
-        return made
-
-    def _moved(self, op: str, x: WrittenValue, stated: str, shape: Sequence[int]) -> WrittenValue:
-        """An operation of one operand, of another shape."""
-        made = x._replace(shape=tuple(shape))
-        return self._line(f"stablehlo.{op} {x.name}{stated} : ({x.type}) -> {made.type}", x.element, shape)
-
-    def _whole(self, x: WrittenValue, shape: Sequence[int]) -> WrittenValue:
-        """A value of all of a shape, which may have more leading axes."""
-        if x.shape == tuple(shape):
-            return x
-        axes = list(range(len(shape) - len(x.shape), len(shape)))
-        return self._moved("broadcast_in_dim", x, f", dims = {axes}", shape)
-
-    def _reshaped(self, x: WrittenValue, shape: Sequence[int]) -> WrittenValue:
-        return x if x.shape == tuple(shape) else self._moved("reshape", x, "", shape)
-
-    def _each(self, op: str, *operands: WrittenValue, words: str = "", element: str = "") -> WrittenValue:
-        """An operation of single elements, operands repeated as far as they need."""
-        shape = np.broadcast_shapes(*(each.shape for each in operands))
-        whole = [self._whole(each, shape) for each in operands]
-        made = WrittenValue("", element or whole[-1].element, shape)
-        types = ", ".join(each.type for each in whole)
-        return self._line(f"stablehlo.{op} {words}{', '.join(each.name for each in whole)} : ({types}) -> {made.type}",
-                          made.element, shape)
-
     def _given(self, uop: Operation, element: str = "") -> WrittenValue:
         """An operand, a number in the element type of the others."""
         if uop.op.name == "CONST":
-            return self._number(uop.arg, element or _element(uop))
+            return self._text.number(uop.arg, element or element_of(uop))
         return self._known[uop]
 
     def _written(self, uop: Operation) -> WrittenValue:
-        name, operands = uop.op.name, _operands(uop)
+        name, operands = uop.op.name, operands_of(uop)
         if name == "CONST":
-            return self._number(uop.arg, _element(uop))
+            return self._text.number(uop.arg, element_of(uop))
         x = self._known.get(operands[0]) if operands else None
         if name in _SAME and x is not None:
             return x
-        product = _product(uop)
+        product = factors_of(uop)
         if product is not None:
             return self._dot(uop, *product) or self._summed(uop, *product)
-        if name in ("REDUCE", "RESHAPE", "EXPAND", "PERMUTE", "PAD", "SHRINK", "FLIP") and x is not None:
+        if name in ("REDUCE", *SHAPES) and x is not None:
             return getattr(self, f"_{name.lower()}")(uop, x)  # type: ignore[no-any-return]
+        if name == "STACK":
+            return self._stacked(uop)
         return self._elementwise(uop)
 
     def _elementwise(self, uop: Operation) -> WrittenValue:
-        name, element = uop.op.name, _element(uop)
+        name, element = uop.op.name, element_of(uop)
         if name == "WHERE":
-            condition, *branches = uop.src
-            given = [self._given(condition, "i1"), *(self._given(each, element) for each in branches)]
-            return self._each("select", *given)
-        kind = next((_element(each) for each in uop.src if each.op.name != "CONST" or "weak" not in each.dtype.name),
+            return self._whole_number(uop) or self._text.each("select", self._given(uop.src[0], "i1"), *(
+                self._given(each, element) for each in uop.src[1:]))
+        kind = next((element_of(each) for each in uop.src if each.op.name != "CONST" or "weak" not in each.dtype.name),
                     element)
         given = [self._given(each, kind) for each in uop.src]
-        if name in _BINARY:
-            return self._simpler(uop, given) or self._each(_BINARY[name], *given)
-        if name in _UNARY:
-            return self._each(_UNARY[name], *given)
+        simpler = self._simpler(uop, given)
+        if simpler is not None:
+            return simpler
+        if name in _ELEMENTWISE:
+            return self._text.each(_ELEMENTWISE[name], *given)
         if name in _COMPARED:
-            return self._each("compare", *given, words=f"{_COMPARED[name]}, ", element="i1")
+            return self._text.each("compare", *given, words=f"{_COMPARED[name]}, ", element="i1")
         if name == "CAST":
-            return self._each("convert", *given, element=element)
-        if name in ("EXP2", "LOG2", "RECIPROCAL"):
+            return self._text.each("convert", *given, element=element)
+        if name in ("TRUNC", "EXP2", "LOG2", "RECIPROCAL"):
             return self._function(uop, given[0])
         raise UnsupportedError(f"tinygrad {name}", "this operation is not supported", found=str(uop.dtype),
-                               remedy=f"functions that tinygrad writes in {', '.join([*_BINARY, *_UNARY])} and shapes")
+                               remedy=f"functions that tinygrad writes in {', '.join(_ELEMENTWISE)} and shapes")
 
     def _simpler(self, uop: Operation, given: Sequence[WrittenValue]) -> WrittenValue | None:
+        """What is written otherwise than by its name: of truth values, of integers, a cosine, a difference or a
+        quotient as one."""
+        name = uop.op.name
+        if name in _OF_TRUTH and given[0].element == "i1":
+            return self._text.each(_OF_TRUTH[name], *given)
+        if name in ("FLOORDIV", "FLOORMOD"):
+            return self._floored(name, *given)
+        angle = angle_of(uop)
+        if angle is not None and angle in self._known:
+            return self._text.each("cosine", self._known[angle])
+        return self._inverse(uop, given) if name in ("ADD", "MUL") else None
+
+    def _inverse(self, uop: Operation, given: Sequence[WrittenValue]) -> WrittenValue | None:
         """A difference, or a quotient, as one."""
         for x, other in ((0, 1), (1, 0)):
             second = uop.src[other]
-            if uop.op.name == "ADD" and second.op.name == "MUL" and _is_number(second.src[1], -1.0) and \
+            if uop.op.name == "ADD" and second.op.name == "MUL" and is_number(second.src[1], -1.0) and \
                     second.src[0] in self._known:
-                return self._each("subtract", given[x], self._known[second.src[0]])
+                return self._text.each("subtract", given[x], self._known[second.src[0]])
             if uop.op.name == "MUL" and second.op.name == "RECIPROCAL" and second.src[0] in self._known:
-                return self._each("divide", given[x], self._known[second.src[0]])
+                return self._text.each("divide", given[x], self._known[second.src[0]])
         return None
 
+    def _whole_number(self, uop: Operation) -> WrittenValue | None:
+        """The next whole number below or above: where the truncated one lies on the other side, one farther."""
+        condition, farther, near = uop.src
+        if near.op.name != "TRUNC" or near.src[0] not in self._known or condition.op.name != "CMPLT" or \
+                farther.op.name != "ADD" or farther.src[0] is not near or set(condition.src) != {near, near.src[0]}:
+            return None
+        below = condition.src[1] is near
+        step = scalar(farther.src[1])
+        return self._text.each("floor" if below else "ceil", self._known[near.src[0]]) \
+            if step == (-1.0 if below else 1.0) else None
+
+    def _floored(self, name: str, x: WrittenValue, y: WrittenValue) -> WrittenValue:
+        """Quotients and remainders of integers, rounded down: those rounded towards 0, one less where a remainder is
+        left that has not the divisor's sign."""
+        left, zero = self._text.each("remainder", x, y), self._text.number(0, x.element)
+        some = self._text.each("compare", left, zero, words="NE, ", element="i1")
+        signs = [self._text.each("compare", each, zero, words="LT, ", element="i1") for each in (left, y)]
+        apart = self._text.each("and", some, self._text.each("xor", *signs))
+        if name == "FLOORMOD":
+            return self._text.each("select", apart, self._text.each("add", left, y), left)
+        quotient = self._text.each("divide", x, y)
+        less = self._text.each("subtract", quotient, self._text.number(1, x.element))
+        return self._text.each("select", apart, less, quotient)
+
+    def _stacked(self, uop: Operation) -> WrittenValue:
+        """Several of one shape along a new first axis."""
+        shape, element = tuple(uop.shape), element_of(uop)
+        parts = [self._text.reshaped(self._text.whole(self._given(each, element), shape[1:]), (1, *shape[1:]))
+                 for each in uop.src]
+        made = WrittenValue("", element, shape)
+        return self._text.line(f"stablehlo.concatenate {', '.join(each.name for each in parts)}, dim = 0 : "
+                               f"({', '.join(each.type for each in parts)}) -> {made.type}", element, shape)
+
     def _function(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        """Powers and logarithms to base 2 by those to base e, as tinygrad makes its own; reciprocals."""
+        """Powers and logarithms to base 2 by those to base e, as tinygrad makes its own; reciprocals, and whole
+        numbers towards 0."""
         inner = uop.src[0]
+        if uop.op.name == "TRUNC":
+            return self._text.each("multiply", self._text.each("floor", self._text.each("abs", x)),
+                                   self._text.each("sign", x))
         if uop.op.name == "RECIPROCAL":
-            return self._each("divide", self._number(1.0, x.element), x)
+            return self._text.each("divide", self._text.number(1.0, x.element), x)
         if uop.op.name == "LOG2":
-            return self._each("multiply", self._each("log", x), self._number(1 / log(2), x.element))
-        if inner.op.name == "MUL" and _is_number(inner.src[1], 1 / log(2)) and inner.src[0] in self._known:
-            return self._each("exponential", self._known[inner.src[0]])
-        return self._each("exponential", self._each("multiply", x, self._number(log(2), x.element)))
+            return self._text.each("multiply", self._text.each("log", x), self._text.number(1 / log(2), x.element))
+        if inner.op.name == "MUL" and is_number(inner.src[1], 1 / log(2)) and inner.src[0] in self._known:
+            return self._text.each("exponential", self._known[inner.src[0]])
+        return self._text.each("exponential", self._text.each("multiply", x, self._text.number(log(2), x.element)))
 
     def _reshape(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        return self._reshaped(self._whole(x, tuple(uop.src[0].shape)), uop.shape)
+        return self._text.reshaped(self._text.whole(x, tuple(uop.src[0].shape)), uop.shape)
 
     def _expand(self, uop: Operation, x: WrittenValue) -> WrittenValue:
         """Repeated where that is needed alone."""
-        return self._reshaped(x, (1,) * (len(uop.shape) - len(x.shape)) + x.shape)
+        return self._text.reshaped(x, (1,) * (len(uop.shape) - len(x.shape)) + x.shape)
 
     def _permute(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        return self._moved("transpose", x, f", dims = {list(uop.arg)}", [x.shape[axis] for axis in uop.arg])
+        return self._text.rearranged("transpose", x, f", dims = {list(uop.arg)}", [x.shape[axis] for axis in uop.arg])
 
     def _pad(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        x, low = self._whole(x, tuple(uop.src[0].shape)), _numbers(uop.src[1])
+        x, low = self._text.whole(x, tuple(uop.src[0].shape)), sizes(uop.src[1])
         high = [whole - extent - before for whole, extent, before in zip(uop.shape, x.shape, low, strict=True)]
-        zero = self._number(0, x.element)
+        zero = self._text.number(0, x.element)
         made = x._replace(shape=tuple(uop.shape))
-        return self._line(f"stablehlo.pad {x.name}, {zero.name}, low = {low}, high = {high}, interior = "
+        return self._text.line(f"stablehlo.pad {x.name}, {zero.name}, low = {low}, high = {high}, interior = "
                           f"{[0] * len(low)} : ({x.type}, {zero.type}) -> {made.type}", x.element, made.shape)
 
     def _shrink(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        x, begins = self._whole(x, tuple(uop.src[0].shape)), _numbers(uop.src[1])
+        x, begins = self._text.whole(x, tuple(uop.src[0].shape)), sizes(uop.src[1])
         kept = ", ".join(f"{begin}:{begin + size}" for begin, size in zip(begins, uop.shape, strict=True))
-        return self._moved("slice", x, f" [{kept}]", uop.shape)
+        return self._text.rearranged("slice", x, f" [{kept}]", uop.shape)
 
     def _flip(self, uop: Operation, x: WrittenValue) -> WrittenValue:
         axes = [axis for axis, turned in enumerate(uop.arg) if turned]
-        return self._moved("reverse", x, f", dims = {axes}", x.shape)
+        return self._text.rearranged("reverse", x, f", dims = {axes}", x.shape)
 
     def _reduce(self, uop: Operation, x: WrittenValue) -> WrittenValue:
-        """Sums and maxima over leading axes."""
+        """Sums, products and maxima over leading axes."""
         kind, count = uop.arg[0].name, uop.arg[1]
-        x = self._whole(x, tuple(uop.src[0].shape))
-        if kind not in ("ADD", "MAX") or len(uop.src) != 1:
+        x = self._text.whole(x, tuple(uop.src[0].shape))
+        if kind not in _REDUCED or len(uop.src) != 1:
             raise UnsupportedError(f"tinygrad REDUCE {kind}", "this reduction is not supported", found=kind,
-                                   remedy="sums and maxima")
-        first = self._number(0.0 if kind == "ADD" else -np.inf, x.element)
+                                   remedy="sums, products and maxima")
+        op = _OF_TRUTH[kind] if x.element == "i1" else _BINARY[kind]
+        first = self._text.neutral(op, x.element)
         made = x._replace(shape=x.shape[count:])
-        return self._line(f"stablehlo.reduce({x.name} init: {first.name}) applies stablehlo.{_BINARY[kind]} across "
+        return self._text.line(f"stablehlo.reduce({x.name} init: {first.name}) applies stablehlo.{op} across "
                           f"dimensions = {list(range(count))} : ({x.type}, {first.type}) -> {made.type}", x.element,
                           made.shape)
 
     def _summed(self, uop: Operation, first: Operation, second: Operation, axes: Sequence[int]) -> WrittenValue:
         """A sum over the leading ones of `axes` of products, element by element."""
-        product = self._each("multiply", self._known[first], self._known[second])
+        product = self._text.each("multiply", self._known[first], self._known[second])
         product = self._ranked(product, len(axes))
         if list(axes) != sorted(axes):
             shape = [product.shape[axis] for axis in axes]
-            product = self._moved("transpose", product, f", dims = {list(axes)}", shape)
+            product = self._text.rearranged("transpose", product, f", dims = {list(axes)}", shape)
         return self._reduce(uop, product)
 
     def _dot(self, uop: Operation, first: Operation, second: Operation, axes: Sequence[int]) -> WrittenValue | None:
@@ -259,24 +264,24 @@ class Translation:
         found = self._multiplied((x, sorted(mine)), (y, sorted(theirs)), (batch, summed), [extents[at] for at in made])
         order = [made.index(axis) for axis in axes[count:] if axis in made]
         if order != sorted(order):
-            found = self._moved("transpose", found, f", dims = {order}", [found.shape[at] for at in order])
-        return self._reshaped(found, [extents[axis] for axis in axes[count:]])
+            found = self._text.rearranged("transpose", found, f", dims = {order}", [found.shape[at] for at in order])
+        return self._text.reshaped(found, [extents[axis] for axis in axes[count:]])
 
     def _ranked(self, x: WrittenValue, rank: int) -> WrittenValue:
         """A value with as many axes, those in front of extent 1."""
-        return self._reshaped(x, (1,) * (rank - len(x.shape)) + x.shape)
+        return self._text.reshaped(x, (1,) * (rank - len(x.shape)) + x.shape)
 
     def _multiplied(self, first: tuple[WrittenValue, list[int]], second: tuple[WrittenValue, list[int]],
                     named: tuple[list[int], list[int]], shape: Sequence[int]) -> WrittenValue:
         """The product of two values without the axes of extent 1, batching and contracting those that are named."""
         stated, whole = [], []
         for x, own in (first, second):
-            whole.append(self._reshaped(x, [x.shape[axis] for axis in own]))
+            whole.append(self._text.reshaped(x, [x.shape[axis] for axis in own]))
             stated.append([[own.index(axis) for axis in axes] for axes in named])
         (batch, summed), (other_batch, other_summed) = stated
         x, y = whole
         made = WrittenValue("", x.element, tuple(shape))
-        return self._line(f"stablehlo.dot_general {x.name}, {y.name}, batching_dims = {batch} x {other_batch}, "
+        return self._text.line(f"stablehlo.dot_general {x.name}, {y.name}, batching_dims = {batch} x {other_batch}, "
                           f"contracting_dims = {summed} x {other_summed} : ({x.type}, {y.type}) -> {made.type}",
                           x.element, shape)
 
@@ -284,44 +289,3 @@ class Translation:
 def _wide(x: WrittenValue) -> set[int]:
     """The axes that are not of extent 1."""
     return {axis for axis, extent in enumerate(x.shape) if extent > 1}
-
-
-def _operands(uop: Operation) -> list[Operation]:
-    """The operations whose values an operation is written with."""
-    product = _product(uop)
-    if product is not None:
-        return list(product[:2])
-    if uop.op.name in ("RESHAPE", "EXPAND", "PERMUTE", "PAD", "SHRINK", "FLIP", "REDUCE"):
-        return [uop.src[0]]
-    inner = [each.src[0] for each in uop.src if each.op.name in ("RECIPROCAL", "MUL") and uop.op.name != "REDUCE"]
-    return [each for each in (*uop.src, *inner) if each.op.name != "CONST"]
-
-
-def _product(uop: Operation) -> tuple[Operation, Operation, list[int]] | None:
-    """The factors of what is summed, and which of their axes each axis of the sum's operand is."""
-    if uop.op.name != "REDUCE" or uop.arg[0].name != "ADD" or len(uop.src) != 1:
-        return None
-    found, axes = uop.src[0], list(range(len(uop.src[0].shape)))
-    while found.op.name == "PERMUTE":
-        axes = [found.arg[axis] for axis in axes]
-        found = found.src[0]
-    if found.op.name != "MUL" or any(each.op.name == "CONST" for each in found.src) or prod(found.shape) == 0:
-        return None
-    return found.src[0], found.src[1], axes
-
-
-def _is_number(uop: Operation, number: float) -> bool:
-    return uop.op.name == "CONST" and abs(float(uop.arg) - number) < 1e-6
-
-
-def _numbers(uop: Operation) -> list[int]:
-    """The numbers of a list of sizes."""
-    return [int(each.arg) for each in uop.src]
-
-
-def _element(uop: Operation) -> str:
-    name = {"weakfloat": "float", "weakint": "int"}.get(uop.dtype.name, uop.dtype.name)
-    if name not in _ELEMENTS:
-        raise UnsupportedError(f"tinygrad {uop.op.name}", "this element type is not supported", found=name,
-                               remedy=f"one of {', '.join(_ELEMENTS)}")
-    return _ELEMENTS[name]
