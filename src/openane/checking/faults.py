@@ -178,10 +178,13 @@ class Judge:
         return self._behind_bias(seen, made)
 
     def _read(self, seen: Seen) -> NumericFault | None:
-        """What the host reads beside the place it should."""
+        """What the host reads beside the place it should, or a comparison decides otherwise."""
         error = seen.inherited
-        if not seen.hosted or not np.isfinite(error) or error < max(AMPLIFIED, 8 * seen.before) or \
-                not computes_places(seen.node):
+        if not np.isfinite(error) or error < max(AMPLIFIED, 8 * seen.before):
+            return None
+        if decides(seen.node) and seen.before <= HEALTHY:
+            return self._chosen(seen, seen.node, error)
+        if not seen.hosted or not computes_places(seen.node):
             return None
         return self._made(seen, seen.node, Cause.PLACES, reasons.places(seen.node, error), error)
 
@@ -260,8 +263,7 @@ class Judge:
             return self._made(seen, link.node, Cause.STEPS,
                               reasons.other_steps(seen.before, inherited, *self._others(link.node)[:1]), inherited)
         if decides(link.node):
-            words = reasons.choice(link.node, seen.before, inherited, *self._others(link.node)[:1])
-            return self._made(seen, link.node, Cause.CHOICE, words, inherited)
+            return self._chosen(seen, link.node, inherited)
         return self._taken_away(seen, link, inherited)
 
     def _taken_away(self, seen: Seen, link: Link, inherited: float) -> NumericFault:
@@ -277,6 +279,10 @@ class Judge:
         return self._made(seen, link.node, Cause.CANCELLATION,
                           reasons.cancelled(max(sizes, default=0.0), usual(seen.wide), seen.before, inherited,
                                             [short(each) for each in dict.fromkeys(before)]), inherited)
+
+    def _chosen(self, seen: Seen, node: Node, error: float) -> NumericFault:
+        words = reasons.choice(node, seen.before, error, *self._others(node)[:1])
+        return self._made(seen, node, Cause.CHOICE, words, error)
 
     def _others(self, node: Node) -> list[str]:
         """What a node reads, but for parts of the same operation of the model."""

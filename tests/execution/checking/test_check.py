@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -115,54 +114,6 @@ def test_a_steep_function_is_no_cancellation() -> None:
     assert found.cause is not None
     assert found.cause.cause is Cause.STEEP
     assert "exp is steep for numbers near" in found.cause.sentence
-
-
-def test_a_choice_between_near_numbers_is_no_cancellation() -> None:
-    """Scores that come in pairs: which of a pair is the larger is decided by what rounding made of them."""
-    b, rng = GraphBuilder(), np.random.default_rng(2)
-    weight = np.repeat(rng.standard_normal((16, 32)), 2, axis=0) + rng.standard_normal((32, 32)) * 2e-4
-    scores = b.single("linear", x=b.input("x", "fp16", (64, 32)), weight=weight.astype(np.float32), name="scores")
-    graph = b.finish({"y": b.single("reduce_argmax", x=b.single("tanh", x=b.single("mul", x=scores, y=0.1)), axis=-1,
-                                    keep_dims=False, name="asked")})
-    found = ane.check(graph, {"x": rng.standard_normal((64, 32)).astype(np.float16)}, precision="as-is")
-    assert not found.right
-    assert found.cause is not None
-    assert found.cause.operation.startswith("reduce_argmax 'asked'")
-    assert found.cause.cause is Cause.CHOICE
-    assert "decides between numbers of which some are nearly the same" in found.cause.sentence
-
-
-def small_gelu() -> Graph:
-    """A gelu of numbers near 0.05, whose table errs by up to 0.006, in front of a norm."""
-    b, rng = GraphBuilder("small"), np.random.default_rng(0)
-    weight = (rng.standard_normal((64, 32)) * 0.01).astype(np.float16)
-    first = b.single("linear", "first", x=b.input("x", "fp16", (1, 16, 32)), weight=weight)
-    act = b.single("gelu", "act", x=first, mode="EXACT")
-    return b.finish({"y": b.single("layer_norm", "norm", x=act, axes=[-1], epsilon=1e-6)})
-
-
-@pytest.mark.parametrize("precision", ["safe", "as-is"])
-def test_a_table_is_named_and_not_the_multiple_before_it(precision: str) -> None:
-    """With `safe` the linear layer's result is held times a power of two, by operations of other names."""
-    sample = {"x": np.random.default_rng(1).standard_normal((1, 16, 32)).astype(np.float16)}
-    found = ane.check(small_gelu(), sample, precision=precision)
-    assert not found.right
-    assert found.cause is not None
-    assert (found.cause.operation, found.cause.cause) == ("gelu 'act'", Cause.TABLE)
-    assert "computes gelu by a table" in found.cause.sentence
-
-
-def test_compiling_warns_of_tables_that_are_coarse_for_what_they_give() -> None:
-    graph = small_gelu()
-    sample = {"x": np.random.default_rng(1).standard_normal((1, 16, 32)).astype(np.float16)}
-    [said] = [each for each in ane.compile(graph, samples=sample).concerns if "table that errs" in each.what]
-    assert said.operation == "gelu 'act'"
-    close = replace(graph, metadata={**graph.metadata, "functions": "close"})
-    assert "functions" in said.remedy
-    assert not any("table that errs" in each.what for each in ane.compile(close, samples=sample).concerns)
-    assert ane.check(close, sample).right
-    larger = {"x": 20 * sample["x"]}
-    assert not any("table that errs" in each.what for each in ane.compile(graph, samples=larger).concerns)
 
 
 def test_places_that_rounding_moves_are_named_and_not_what_made_them() -> None:
