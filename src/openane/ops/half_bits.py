@@ -25,15 +25,15 @@ INFINITE = 65520.0
 def to_half(array: np.ndarray) -> np.ndarray:
     """A new array in fp16, each number rounded to the nearest and ties to even; what is 65520 or more becomes infinite,
     without a warning."""
-    return half_and_finite(array)[0]
+    return _one_by_one(array) if _for_numpy(array) else half_and_finite(array)[0]
 
 
 def half_and_finite(array: np.ndarray) -> tuple[np.ndarray, bool]:
     """As `to_half`, and whether every number that was made is finite."""
+    if _for_numpy(array):
+        made = _one_by_one(array)
+        return made, halves_finite(made) if made.size >= LEAST else bool(np.isfinite(made).all())
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if array.dtype != np.float32 or array.size < LEAST or not array.flags.forc:
-            made = array.astype(np.float16)
-            return made, halves_finite(made)
         if not array.flags.c_contiguous:
             made, finite = half_and_finite(array.T)
             return made.T, finite
@@ -44,6 +44,16 @@ def half_and_finite(array: np.ndarray) -> tuple[np.ndarray, bool]:
             part = numbers[start:start + CHUNK]
             finite &= _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size])
     return result, finite
+
+
+def _for_numpy(array: np.ndarray) -> bool:
+    """Whether numbers are few, or of another type or in another order than what is done by bits."""
+    return array.size < LEAST or array.dtype != np.float32 or not array.flags.forc
+
+
+def _one_by_one(array: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        return array.astype(np.float16)
 
 
 def all_finite(numbers: np.ndarray) -> bool:

@@ -23,9 +23,9 @@ from openane.rounding import round_up
 LEAST, MULTIPLE = 128, 16
 """Positions of a dimension from which on it is cut; what is left of it is a multiple of so many, which strides
 divide."""
-SHARE, MOST = 4, 16
-"""All positions are about so many times those that are left, and more, up to `MOST`, where `LEAST` of a dimension are
-left nevertheless."""
+SHARE, MOST, ENOUGH = 4, 16, 96
+"""All positions are about so many times those that are left, and more, up to `MOST`, where `ENOUGH` of a dimension are
+left nevertheless: three behind five strides of two, as wide as most windows."""
 
 Arrays = Mapping[int, np.ndarray]
 """Of a part, by id of the value."""
@@ -55,7 +55,7 @@ def _convolves(node: Node, value: Value) -> bool:
 def _first(shape: Sequence[int]) -> tuple[slice, ...]:
     """The first positions of an input [N, C, *spatial] of a convolution."""
     share, most = (share ** (1 / max(1, len(shape) - 2)) for share in (SHARE, MOST))
-    left = (round_up(int(max(extent / most, min(LEAST, extent / share))), MULTIPLE) if extent >= LEAST else extent
+    left = (round_up(int(max(extent / most, min(ENOUGH, extent / share))), MULTIPLE) if extent >= LEAST else extent
             for extent in shape[2:])
     return (slice(None), slice(None), *map(slice, left))
 
