@@ -172,6 +172,20 @@ def multiplied(step: ImportStep, x: Value, axes: Sequence[int], add: Adding | No
     return x
 
 
+def diagonal(step: ImportStep, x: Value, axes: tuple[int, int], count: int, offset: int = 0) -> Value:
+    """`count` elements whose positions on two axes differ by `offset`, as the last axis: every so many of the two in a
+    row."""
+    first, second = axes
+    width = x.shape[second]
+    others = [axis for axis in range(x.type.rank) if axis not in axes]
+    order = [*others, first, second]
+    last = x if order == sorted(order) else step.add("transpose", "last", x=x, perm=order)
+    rows = step.reshaped(last, (*(x.shape[axis] for axis in others), x.shape[first] * width), "rows")
+    start = max(offset, 0) + max(-offset, 0) * width
+    places = np.arange(count, dtype=np.int32) * (width + 1) + start
+    return step.add("gather", x=rows, indices=places, axis=len(others))
+
+
 def rounded_away(step: ImportStep, x: Value) -> Value:
     """The nearest whole number, of two the one farther from 0."""
     size = step.add("abs", "size", x=x)

@@ -24,6 +24,7 @@ def test_running_products_extremes_and_medians():
         "product": lambda x: x.prod(-1), "of all": lambda x: x[0, 0, :4].prod(), "kept": lambda x: x.prod(1, True),
         "median": lambda x: x.median(-1), "of five": lambda x: x.median(1), "where": lambda x: x.median(1).indices,
         "of the whole": lambda x: x[0].median(), "third": lambda x: x.kthvalue(3, -1),
+        "exponentials": lambda x: (x * 9).logcumsumexp(-1),
         "ties": lambda x: (x > 0).float().cummax(1).indices, "last but one": lambda x: x.kthvalue(7, -1, True),
     }, image(2, 5, 8))
 
@@ -36,6 +37,10 @@ def test_norms_of_any_order():
         "how many": lambda x: linalg.vector_norm(x.round(), 0, -1),
         "of zeros": lambda x: linalg.vector_norm(x * 0, 3, -1), "largest": lambda x: x.norm(float("inf"), -1),
         "smallest": lambda x: linalg.vector_norm(x, -float("inf"), 1),
+        **{f"distances {order}": lambda x, order=order: torch.cdist(x, x.flip(0) + 1, order)
+           for order in (0.0, 0.5, 3.0, float("inf"))},
+        "pairs of order 3": lambda x: functional.pdist(x[0], 3), "cubes beyond fp16": lambda x: torch.cdist(
+            x * 100, x.flip(1) * 100, 3.0) / 100,
         "pairs": lambda x: functional.pdist(x[0]), "hypotenuse": lambda x: torch.hypot(x * 300, x * 400 + 1) / 100,
     }, image(2, 5, 8))
 

@@ -46,6 +46,15 @@ class Dense(NamedTuple):
     type: StableType
 
 
+_REMEDIES = {
+    "complex<": "keep real and imaginary parts apart: a Fourier transform is two products, with a matrix of cosines "
+                "and one of sines",
+    "xindex>": "matrices are factorised (svd, qr, cholesky, eigh, lu, inv, solve) by a library for the host: do it "
+               "there, before or behind the model, as iterations that converge need more than fp16",
+}
+"""What to do about types, by a part of them."""
+
+
 def read_type(cursor: StableCursor) -> StableType:
     """Takes the type of a tensor. FormatError when something else is there, UnsupportedError for element types nobody
     computes with and for shapes that are not fixed."""
@@ -54,7 +63,8 @@ def read_type(cursor: StableCursor) -> StableType:
     match = _TENSOR.match(text)
     if match is None or match.group(2) not in ELEMENTS:
         raise UnsupportedError(cursor.source(position), "this type of tensor is not supported", found=text[:80],
-                               remedy=f"elements of {', '.join(ELEMENTS)}")
+                               remedy=next((remedy for word, remedy in _REMEDIES.items() if word in text),
+                                           f"elements of {', '.join(ELEMENTS)}"))
     extents = match.group(1).split("x")[:-1]
     if "?" in extents:
         raise UnsupportedError(cursor.source(position), "every dimension has a fixed size when the model is compiled",

@@ -92,8 +92,11 @@ def _helps(torch: Any, program: Program, table: Any, target: Any) -> bool:
     the primitives."""
     tried = table.copy()
     tried.update({target: torch._decomp.decomposition_table[target]})
-    return not any(node.target.namespace == "prims" and _unknown(node.target)
-                   for node in _computed(program.run_decompositions(tried)))
+    try:
+        apart = program.run_decompositions(tried)
+    except Exception:  # PyTorch takes some apart into what it does not take itself
+        return False
+    return not any(node.target.namespace == "prims" and _unknown(node.target) for node in _computed(apart))
 
 
 def _computed(program: Program) -> list[Any]:

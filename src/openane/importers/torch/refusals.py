@@ -11,12 +11,11 @@ from openane.importers.torch.operators import OPERATORS
 _FACTORS = "factorise the matrix on the host, before or behind the model: iterations that converge need more than fp16"
 _CHOICE = "keep every element, and choose with torch.where"
 REMEDIES: Mapping[str, str] = {
-    **dict.fromkeys(("_linalg_eigh", "_linalg_svd", "linalg_cholesky", "linalg_eig", "linalg_lstsq",
-                     "linalg_lu_factor_ex", "linalg_matrix_exp", "linalg_pinv", "linalg_qr",
+    **dict.fromkeys(("_linalg_eigh", "_linalg_svd", "_linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_lstsq",
+                     "linalg_lu", "linalg_lu_factor_ex", "linalg_matrix_exp", "linalg_pinv", "linalg_qr",
                      "linalg_solve_triangular"), _FACTORS),
     **dict.fromkeys(("masked_scatter", "put"), _CHOICE),
     "grid_sampler_3d": "sample slice by slice with grid_sample of images, or on the host",
-    "logcumsumexp": "subtract the largest element, and take log(cumsum(exp(x)))",
     "max_unpool2d": "nn.Upsample, or a transposed convolution",
     "mode": "count with one-hot comparisons and argmax, or on the host",
     "nanmedian": "median, with torch.where in place of what is no number",

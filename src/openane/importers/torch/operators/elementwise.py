@@ -21,6 +21,7 @@ from openane.importers.composites import (
 )
 from openane.importers.masks import FARTHEST, MEANS_FARTHEST
 from openane.importers.step import to_half
+from openane.importers.torch.operators.whole import truncated_quotient
 from openane.importers.torch.step import Handler, Result, TorchStep, as_numpy
 from openane.ops.halves import LARGEST
 
@@ -101,7 +102,7 @@ def _divide(step: TorchStep) -> Result:
     if mode == "floor":
         return step.add("floor_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
     if mode is not None:
-        raise step.refuse("rounding_mode", mode, "floor, or none")
+        return truncated_quotient(step)
     return step.add("real_div", x=step.other("self", step.kind), y=step.other("other", step.kind))
 
 
@@ -215,19 +216,14 @@ def _logarithm(base: float) -> Handler:
     return handler
 
 
-def _truncated(step: TorchStep) -> Result:
-    """Towards zero: the sign on the floor of the magnitude."""
-    x = step.number("self")
-    whole = step.add("floor", part="whole", x=step.add("abs", part="magnitude", x=x))
-    return step.add("mul", x=whole, y=step.add("sign", part="sign", x=x))
-
-
-def _truncated_remainder(step: TorchStep) -> Result:
-    """What is left of the magnitude, with the sign of the first operand."""
-    x, y = step.number("self"), step.other("other", step.kind)
-    size = abs(y) if not isinstance(y, Value) else step.add("abs", part="divisor", x=y)
-    left = step.add("mod", part="left", x=step.add("abs", part="magnitude", x=x), y=size)
-    return step.add("mul", x=left, y=step.add("sign", part="sign", x=x))
+def _of_numbers(op: str) -> Handler:
+    """An extreme of two of which one may be no number: that is then the other."""
+    def handler(step: TorchStep) -> Result:
+        x, y = step.number("self"), step.number("other")
+        known = [step.add("select", part=f"known_{name}", cond=step.add("not_equal", part=name, x=own, y=own), a=other,
+                          b=own) for name, own, other in (("x", x, y), ("y", y, x))]
+        return step.add(op, x=known[0], y=known[1])
+    return handler
 
 
 def _is_nan(step: TorchStep) -> Result:
@@ -255,15 +251,6 @@ def _hypotenuse(step: TorchStep) -> Result:
     parts = [step.spread(step.number(name), step.shape, name) for name in ("self", "other")]
     both = step.add("stack", part="both", values=tuple(parts), axis=len(step.shape))
     return step.add("reduce_l2_norm", x=both, axes=[-1], keep_dims=False)
-
-
-def _round(step: TorchStep) -> Result:
-    """To the nearest whole number, or multiple of a power of ten."""
-    x, decimals = step.number("self"), int(step.argument("decimals", 0))
-    if not decimals:
-        return step.add("round", x=x)
-    scaled = step.add("mul", part="scaled", x=x, y=10.0 ** decimals)
-    return step.add("mul", x=step.add("round", part="whole", x=scaled), y=10.0 ** -decimals)
 
 
 def _erfc(step: TorchStep) -> Result:
@@ -306,9 +293,10 @@ OPERATORS: Mapping[str, Handler] = {
     **dict.fromkeys(("bitwise_not", "logical_not"), _not),
     "acosh": _hyperbolic(inverse_hyperbolic_cosine), "angle": _sign_as_angle,
     "asinh": _hyperbolic(inverse_hyperbolic_sine), "atan2": _angle, "copysign": _with_sign, "erfc": _erfc,
-    "hypot": _hypotenuse, "round": _round,
+    "hypot": _hypotenuse,
     "add": _binary("add", FARTHEST), "copy": _copy, "div": _divide, "elu": _elu, "expm1": _expm1,
-    "fmod": _truncated_remainder, "isnan": _is_nan, "log10": _logarithm(10), "log2": _logarithm(2), "trunc": _truncated,
+    "fmax": _of_numbers("maximum"), "fmin": _of_numbers("minimum"), "isnan": _is_nan,
+    "log10": _logarithm(10), "log2": _logarithm(2),
     "gelu": _gelu,
     "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,

@@ -8,6 +8,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
+from openane.importers.composites import diagonal
 from openane.importers.masks import FARTHEST, nearer
 from openane.importers.torch.step import Handler, Result, TorchStep
 
@@ -166,17 +167,10 @@ def _roll(step: TorchStep) -> Result:
 
 
 def _diagonal(step: TorchStep) -> Result:
-    """Elements whose positions on two axes differ by `offset`, as the last axis: every so many of the two in a row."""
-    x, offset = step.value("self"), int(step.argument("offset", 0))
-    first, second = step.axis("dim1", x.type.rank), step.axis("dim2", x.type.rank, 1)
-    count, width = step.shape[-1], x.shape[second]
-    others = [axis for axis in range(x.type.rank) if axis not in (first, second)]
-    order = [*others, first, second]
-    last = x if order == sorted(order) else step.add("transpose", part="last", x=x, perm=order)
-    rows = step.reshaped(last, (*(x.shape[axis] for axis in others), x.shape[first] * width), "rows")
-    start = max(offset, 0) + max(-offset, 0) * width
-    places = np.arange(count, dtype=np.int32) * (width + 1) + start
-    return step.add("gather", x=rows, indices=places, axis=len(others))
+    """Elements whose positions on two axes differ by `offset`, as the last axis."""
+    x = step.value("self")
+    axes = step.axis("dim1", x.type.rank), step.axis("dim2", x.type.rank, 1)
+    return diagonal(step, x, axes, step.shape[-1], int(step.argument("offset", 0)))
 
 
 def _pixel_shuffle(step: TorchStep) -> Result:

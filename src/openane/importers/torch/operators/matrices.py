@@ -11,7 +11,9 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
+from openane.importers.composites import diagonal
 from openane.importers.masks import FARTHEST
+from openane.importers.torch.operators.reductions import norm_of_order
 from openane.importers.torch.step import Handler, Result, TorchStep, to_array
 
 LARGEST_RANK = 5
@@ -77,7 +79,9 @@ def _einsum(step: TorchStep) -> Result:
     values = tuple(step.as_value(found, "tensors") for found in step.argument("tensors"))
     equation = _spelt(str(step.argument("equation")).replace(" ", ""), [value.type.rank for value in values])
     given, result = equation.split("->")
-    terms, found = given.split(","), values[0]
+    straight = [_straight(step, value, term) for value, term in zip(values, given.split(","), strict=True)]
+    values, terms = tuple(value for value, _ in straight), [term for _, term in straight]
+    found = values[0]
     for number, value in enumerate(values[1:], start=1):  # from left to right, keeping what is needed later
         later = {*result, *"".join(terms[number + 1:])}
         kept = "".join(dict.fromkeys(each for each in terms[0] + terms[number] if each in later))
@@ -89,10 +93,19 @@ def _einsum(step: TorchStep) -> Result:
     return _arranged(step, found, terms[0], result)
 
 
+def _straight(step: TorchStep, x: Value, letters: str) -> tuple[Value, str]:
+    """The diagonals over letters that occur more than once, and the letters that are left."""
+    for letter in dict.fromkeys(letters):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            rest = "".join(each for at, each in enumerate(letters) if at not in (first, second))
+            x, letters = diagonal(step, x, (first, second), x.shape[first]), rest + letter
+    return x, letters
+
+
 def _arranged(step: TorchStep, x: Value, letters: str, result: str) -> Value:
     """x summed over the letters the result has not, in its order."""
-    if len(set(letters)) != len(letters):
-        raise step.refuse("equation", step.argument("equation"), "letters that occur once in a term (a diagonal)")
     axes = [i for i, letter in enumerate(letters) if letter not in result]
     kept = [letter for letter in letters if letter in result]
     if axes:
@@ -149,7 +162,6 @@ def _for_every_head(step: TorchStep, x: Value, query: Value, name: str) -> Value
     return step.spread(x, wanted, f"{name}_spread")
 
 
-NORMS = {1.0: "reduce_l1_norm", 2.0: "reduce_l2_norm"}
 MOST_DIFFERENCES = 1 << 22
 """Of all rows from all others: beyond it distances are made of products."""
 
@@ -157,13 +169,11 @@ MOST_DIFFERENCES = 1 << 22
 def _distances(step: TorchStep) -> Result:
     """How far every row of x1 is from every row of x2: the lengths of their differences, in which no digits cancel."""
     first, second, order = step.value("x1"), step.value("x2"), float(step.argument("p", 2.0))
-    if order not in NORMS:
-        raise step.refuse("p", order, "one of 1, 2")
     if order == 2.0 and prod(step.shape) * first.shape[-1] > MOST_DIFFERENCES:
         return _distances_of_products(step, first, second)
     left, right = (step.add("expand_dims", part=f"rows{axis}", x=x, axes=[axis]) for x, axis in
                    ((first, -2), (second, -3)))
-    return step.add(NORMS[order], x=step.add("sub", part="differences", x=left, y=right), axes=[-1], keep_dims=False)
+    return norm_of_order(step, step.add("sub", part="differences", x=left, y=right), order, [-1])
 
 
 def _distances_of_products(step: TorchStep, first: Value, second: Value) -> Value:
@@ -181,11 +191,9 @@ def _distances_of_products(step: TorchStep, first: Value, second: Value) -> Valu
 def _pair_distances(step: TorchStep) -> Result:
     """How far every row is from every one behind it."""
     x, order = step.value("self"), float(step.argument("p", 2.0))
-    if order not in NORMS:
-        raise step.refuse("p", order, "one of 1, 2")
     first, second = (step.add("gather", part=part, x=x, indices=places.astype(np.int32), axis=0)
                      for part, places in zip(("first", "second"), np.triu_indices(x.shape[0], 1), strict=True))
-    return step.add(NORMS[order], x=step.add("sub", part="differences", x=first, y=second), axes=[-1], keep_dims=False)
+    return norm_of_order(step, step.add("sub", part="differences", x=first, y=second), order, [-1])
 
 
 def _bilinear(step: TorchStep) -> Result:

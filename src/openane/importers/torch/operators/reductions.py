@@ -82,10 +82,13 @@ def _variance(step: TorchStep) -> Result:
 
 
 def _norm(step: TorchStep) -> Result:
+    x = step.number("self")
+    return norm_of_order(step, x, float(step.argument("ord", 2)), _axes(step, x))
+
+
+def norm_of_order(step: TorchStep, x: Value, order: float, axes: list[int]) -> Value:
     """The norm of any order: of others than 1, 2 and the infinite ones what each element is of the largest is raised
     to a power, so that no power overflows."""
-    order, x = float(step.argument("ord", 2)), step.number("self")
-    axes = _axes(step, x)
     if order in (1.0, 2.0):
         return _reduced(step, f"reduce_l{int(order)}_norm", x, axes)
     size = step.add("abs", part="size", x=x)

@@ -29,6 +29,17 @@ def _running(op: str) -> Handler:
     return handler
 
 
+def _running_exponentials(step: TorchStep) -> Result:
+    """The logarithm of the sum of all exponentials up to each: of two, the larger and how much the other adds."""
+    def together(a: Value, b: Value, part: str) -> Value:
+        apart = step.add("abs", part=f"apart_{part}", x=step.add("sub", part=f"less_{part}", x=a, y=b))
+        more = step.add("softplus", part=f"more_{part}", x=step.add("mul", part=f"below_{part}", x=apart, y=-1.0))
+        return step.add("add", part=part, x=step.add("maximum", part=f"larger_{part}", x=a, y=b), y=more)
+
+    x = step.number("self")
+    return running(step, x, step.axis("dim", x.type.rank), together)
+
+
 def _running_extreme(op: str) -> Handler:
     """Extremes of all elements up to each, and where each is: the last place that has it, as PyTorch says."""
     def handler(step: TorchStep) -> Result:
@@ -112,6 +123,6 @@ def _histogram(step: TorchStep) -> Result:
 
 OPERATORS: Mapping[str, Handler] = {
     "cummax": _running_extreme("maximum"), "cummin": _running_extreme("minimum"), "cumprod": _running("mul"),
-    "histc": _histogram, "kthvalue": _smallest_but, "median": _median, "prod": _product,
-    "searchsorted": _places_in_order,
+    "histc": _histogram, "kthvalue": _smallest_but, "logcumsumexp": _running_exponentials, "median": _median,
+    "prod": _product, "searchsorted": _places_in_order,
 }
