@@ -19,13 +19,18 @@ Asked = tuple[TensorType, bool, int]
 """The type of an input, whether it is a mask, and what its integers are below."""
 
 
+FAR = 3.0
+"""How large the largest of some hundred standard normal numbers is."""
+
+
 class Drawn(dict[str, np.ndarray]):
     """Inputs that nobody gave, for reports of what was made of them."""
 
 
 def drawn(graph: Graph, seed: int = 0) -> Drawn:
-    """One sample from a seed: standard normal numbers, positions below the length of the table they are for, other
-    integers 0 and 1, masks (inputs with "mask" in their name) all ones."""
+    """One sample from a seed: standard normal numbers of which one is as large as some hundred of them make it,
+    positions below the length of the table they are for, other integers 0 and 1, masks (inputs with "mask" in their
+    name) all ones."""
     counts = _table_lengths(graph)
     asked = tuple((value.type, "mask" in value.name, counts.get(id(value), FLAGS)) for value in graph.inputs)
     few = sum(value.type.elements for value in graph.inputs) <= FEW
@@ -59,10 +64,17 @@ def _drawn(kind: TensorType, mask: bool, count: int, rng: np.random.Generator) -
     if mask:
         return np.ones(kind.shape, dtype)
     if dtype.kind == "f":
-        numbers = rng.standard_normal(kind.shape, np.float32)
+        numbers = _as_far(rng.standard_normal(kind.shape, np.float32))
         return to_half(numbers) if dtype == np.float16 else numbers.astype(dtype)
     most = FLAGS if dtype.kind == "b" else min(count, limits(kind.dtype)[1])
     return rng.integers(0, most, kind.shape).astype(dtype)
+
+
+def _as_far(numbers: np.ndarray) -> np.ndarray:
+    """Few numbers times what makes their largest one as large as that of many. One alone may be near 0, and whatever
+    is computed of it would seem to be small."""
+    largest = float(np.abs(numbers).max(initial=0.0))
+    return np.asarray(numbers * np.float32(FAR / largest)) if 0 < largest < FAR else numbers
 
 
 def _table_lengths(graph: Graph) -> dict[int, int]:

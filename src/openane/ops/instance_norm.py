@@ -12,6 +12,7 @@ from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter
+from openane.ops.volume_norms import is_plain, volume_norm
 from openane.ops.weights import normalised_alone
 
 PARAMETERS = (
@@ -22,7 +23,7 @@ PARAMETERS = (
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments = Arguments("instance_norm", PARAMETERS, operands)
-    x = arguments.tensor("x", ranks=(3, 4))
+    x = arguments.tensor("x", ranks=(3, 5))
     for name in ("gamma", "beta"):
         arguments.like(name, x, (x.shape[1],))
     arguments.number("epsilon")
@@ -45,7 +46,7 @@ def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     x, gamma, beta = node["x"], node.get("gamma"), node.get("beta")
     epsilon = Arguments("instance_norm", PARAMETERS, node.operands).number("epsilon")
     result = rewriter.single("layer_norm", x=x, axes=list(range(2, x.type.rank)), epsilon=epsilon)
-    if gamma is None and beta is None:
+    if is_plain(node):
         return (result,)
     channels = x.shape[1]
     return (rewriter.single("batch_norm", x=result, mean=np.zeros(channels), variance=np.ones(channels), gamma=gamma,
@@ -53,4 +54,5 @@ def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 
 OPS = (Op("instance_norm", PARAMETERS, _infer, _reference, rules=ENGINE, decompose=_decompose, normalises=True,
-          table_of="rsqrt", weights=("gamma", "beta"), computed=normalised_alone),)
+          table_of="rsqrt", weights=("gamma", "beta"), computed=normalised_alone,
+          recognise={"reshape": volume_norm}),)

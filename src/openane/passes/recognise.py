@@ -18,6 +18,7 @@ from openane.ops.moment_reading import PlacedGraph
 from openane.ops.written_cosines import written_cosines
 from openane.ops.written_functions import written_functions
 from openane.ops.written_norms import written_norms
+from openane.ops.written_phases import written_phases
 from openane.ops.written_spreads import written_roots, written_variances
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.rewrite import only_user, rebuilt, taken_names
@@ -29,7 +30,8 @@ TAKES = {"gamma": factor, "beta": summand}
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
     names, placed = taken_names(graph), PlacedGraph(graph)
-    for written in (written_norms, written_cosines, written_roots, written_variances, written_functions):
+    for written in (written_norms, written_cosines, written_roots, written_variances, written_functions,
+                    written_phases):
         changed = rebuilt(graph, written(placed, names))
         if changed is not graph:
             graph = remove_dead_code(changed)

@@ -175,7 +175,7 @@ def test_it_fails_and_says_so_only_where_nothing_compiled(tmp_path: Path, capsys
     (["--target", "m1", "--page", "x.html"], "ane profile MODEL --html"),
     (["--target", "m1,m77"], "no machine, chip or generation has this name"),
     (["--target", "m1,a12"], "known by name only"),
-    (["--target", ""], "no machine, chip or generation has this name"),
+    (["--target", ""], "no machine, chip or generation is named"),
     (["--target", "all", "--sample", "zz=y.npy"], "there is no input of this name"),
 ])
 def test_what_several_targets_cannot_do_is_said_before_anything_is_written(

@@ -27,6 +27,14 @@ def test_smooth_forms() -> None:
         for mode in ("bilinear", "bicubic") for size in ((3, 20), (8, 5)) for aligned in (False, True)}, image())
 
 
+def test_volumes() -> None:
+    x = image(1, 3, 4, 5, 6)
+    for mode in ({"mode": "trilinear"}, {"mode": "trilinear", "align_corners": True}, {"mode": "nearest"}):
+        for size in ({"scale_factor": 2}, {"size": (7, 3, 6)}, {"scale_factor": (1.3, 2, 1)}):
+            graph = hold(module(lambda x, size=size, mode=mode: F.interpolate(x, **size, **mode)), x)
+            assert len(graph.nodes) <= 9
+
+
 def test_samples_at_constant_places_and_at_computed_ones() -> None:
     grid = F.affine_grid(torch.tensor([[[0.8, 0.1, 0.1], [-0.1, 0.9, 0.05]]]), [1, 4, 5, 6], align_corners=False)
     hold_all({f"{mode} {padding}": lambda x, mode=mode, padding=padding: F.grid_sample(

@@ -17,7 +17,8 @@ KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "e
         "hardswish", "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
         "linalg_solve", "linear", "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "polar", "prelu",
         "prod", "reflection_pad1d", "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll",
-        "rsub", "scaled_dot_product_attention", "silu", "softplus", "stack")
+        "rsub", "scaled_dot_product_attention", "silu", "softplus", "stack", "upsample_nearest3d",
+        "upsample_trilinear3d")
 """Operators PyTorch would take apart though the graph has counterparts."""
 
 MOST_ROUNDS = 4

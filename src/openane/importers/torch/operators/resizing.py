@@ -30,7 +30,8 @@ def _image(step: TorchStep) -> Value:
 def _steps(step: TorchStep, x: Value) -> list[float]:
     """How far apart results lie, in elements of the image, by axis: PyTorch goes by a stated factor even where the
     size it leads to is rounded."""
-    stated = step.argument("scale_factors") or (step.argument("scales_h"), step.argument("scales_w"))
+    names = ("scales_d", "scales_h", "scales_w")[5 - x.type.rank:]
+    stated = step.argument("scale_factors") or [step.argument(name) for name in names]
     return [1 / factor if factor else extent / size
             for factor, extent, size in zip(stated, x.shape[2:], step.shape[2:], strict=True)]
 
@@ -40,7 +41,7 @@ def _nearest(step: TorchStep) -> Result:
     x = _image(step)
     apart = _steps(step, x)
     factors = [whole / extent for whole, extent in zip(step.shape[2:], x.shape[2:], strict=True)]
-    if factors == [1 / each for each in apart] and all(factor == int(factor) for factor in factors):
+    if len(apart) == 2 and factors == [1 / each for each in apart] and all(factor == int(factor) for factor in factors):
         return step.add("upsample_nearest_neighbor", x=x, scale_factor_height=factors[0],
                         scale_factor_width=factors[1])
     for axis, each in enumerate(apart, 2):
@@ -58,6 +59,18 @@ def _bilinear(step: TorchStep) -> Result:
                                for axis, each in enumerate(apart, 2)})
     return step.add("resize_bilinear", x=x, target_size_height=step.shape[2], target_size_width=step.shape[3],
                     sampling_mode="STRICT_ALIGN_CORNERS" if aligned else "UNALIGN_CORNERS")
+
+
+def _trilinear(step: TorchStep) -> Result:
+    """Each axis by a matrix: one resizing of two of them would bring the third among the channels."""
+    x, aligned = _image(step), bool(step.argument("align_corners"))
+    return mixed(step, x, {axis: _aligned(x.shape[axis], step.shape[axis]) if aligned
+                           else _between(x.shape[axis], step.shape[axis], each)
+                           for axis, each in enumerate(_steps(step, x), 2)})
+
+
+def _aligned(extent: int, size: int) -> np.ndarray:
+    return linear(np.arange(size) * ((extent - 1) / max(size - 1, 1)), extent).T
 
 
 def _between(extent: int, size: int, apart: float) -> np.ndarray:
@@ -79,5 +92,6 @@ def _smooth(kind: Filter) -> Handler:
 OPERATORS: Mapping[str, Handler] = {
     "_upsample_bicubic2d_aa": _smooth(CUBIC),
     "_upsample_bilinear2d_aa": _smooth(TRIANGLE),
-    "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest,
+    "upsample_bilinear2d": _bilinear, "upsample_nearest2d": _nearest, "upsample_nearest3d": _nearest,
+    "upsample_trilinear3d": _trilinear,
 }
