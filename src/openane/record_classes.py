@@ -2,25 +2,28 @@
 them may change, records that are made in half.
 
 The library writes and compiles six functions of every class when it is defined. A command defines two hundred classes,
-which was a third of its start, and uses few of their functions. Here a function is written when it is first called, and
-`__init__` fills the slots of a record directly, where the library's calls `object.__setattr__` with every name.
+which was a third of its start, and uses few of their functions. Here a function is made when it is first called, of
+code that classes with as many fields share, compiled once with placeholders for their names; and `__init__` fills the
+slots of a record directly, where the library's calls `object.__setattr__` with every name.
 Everything else is the library's: what it says of a class (`fields`, `replace`, `is_dataclass`) it says of these.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
-from types import MemberDescriptorType
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
 
 Fields = tuple[dataclasses.Field[Any], ...]
-Written = Callable[[], tuple[str, dict[str, object]]]
-"""The text of a function, and the names that it uses."""
+Function = Callable[..., Any]
 MADE = ...
 """Stands for a default that is made anew for every record."""
+REQUIRED = object()
+"""Stands for a default where there is none."""
 
 
 def _dataclass(kind: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True,
@@ -38,7 +41,7 @@ def _made(kind: Any, frozen: bool, slots: bool, eq: bool, printed: bool, kw_only
                                  kw_only=kw_only)(kind)
     made.__dataclass_params__.frozen = frozen
     fields = dataclasses.fields(made)
-    members: dict[str, object] = {"__init__": _later(made, "__init__", lambda: _init(made, fields))}
+    members: dict[str, object] = {"__init__": _later(made, "__init__", partial(_init, made, fields))}
     members |= {"__repr__": _printed} if printed else {}
     members |= _comparing(made, fields, own, frozen) if eq else {}
     if frozen and not derived:
@@ -76,33 +79,51 @@ class _Signature:
 
 def _comparing(kind: Any, fields: Fields, own: dict[str, object], frozen: bool) -> dict[str, object]:
     """What compares and hashes the records of a class, as far as the class itself does not say."""
-    compared = [field.name for field in fields if field.compare]
-    hashed = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
-    equal = f"""def __eq__(self, other):
+    def equal() -> Function:
+        names = [field.name for field in fields if field.compare]
+        return _function("__eq__", f"""(self, other):
     if other.__class__ is self.__class__:
-        return {_tuple('self', compared)} == {_tuple('other', compared)}
-    return NotImplemented"""
-    hashing = f"def __hash__(self):\n    return hash({_tuple('self', hashed)})"
-    return {"__eq__": _later(kind, "__eq__", lambda: (equal, {})),
-            "__hash__": _later(kind, "__hash__", lambda: (hashing, {})) if frozen else None}
+        return {_tuple('self', len(names))} == {_tuple('other', len(names))}
+    return NotImplemented""", names)
+
+    def hashing() -> Function:
+        names = [field.name for field in fields if (field.compare if field.hash is None else field.hash)]
+        return _function("__hash__", f"(self):\n    return hash({_tuple('self', len(names))})", names)
+
+    return {"__eq__": _later(kind, "__eq__", equal), "__hash__": _later(kind, "__hash__", hashing) if frozen else None}
 
 
-def _tuple(record: str, names: Iterable[str]) -> str:
-    return f"({''.join(f'{record}.{name}, ' for name in names)})"
+def _tuple(record: str, count: int) -> str:
+    return f"({''.join(f'{record}.f{i}, ' for i in range(count))})"
 
 
-def _later(kind: Any, name: str, written: Written) -> Callable[..., Any]:
-    """A function of a class that puts the written one in its place when it is first called, and calls it."""
+def _later(kind: Any, name: str, make: Callable[[], Function]) -> Function:
+    """A function of a class that puts the one that is made in its place when it is first called, and calls it."""
     def first(*arguments: Any, **named: Any) -> Any:
-        text, known = written()
-        found: dict[str, Any] = {}
-        exec(text, known, found)
-        made = found[name]
+        made = make()
         made.__qualname__ = f"{kind.__qualname__}.{name}"
         setattr(kind, name, made)
         return made(*arguments, **named)
 
     return first
+
+
+def _function(name: str, text: str, fields: Sequence[str], known: Mapping[str, object] = {},
+              by_name: int = 0) -> FunctionType:
+    """The function of a text, which begins with its arguments and calls field number i `fi`. It knows the names of
+    `known`. So many of its arguments, the last ones, are given by name."""
+    code, called = _code(text), {f"f{i}": field for i, field in enumerate(fields)}
+    return FunctionType(code.replace(co_varnames=tuple([called.get(each, each) for each in code.co_varnames]),
+                                     co_names=tuple([called.get(each, each) for each in code.co_names]),
+                                     co_argcount=code.co_argcount - by_name, co_kwonlyargcount=by_name,
+                                     co_name=name), dict(known), name)
+
+
+@cache
+def _code(text: str) -> CodeType:
+    """What a text is compiled to. Remembered: most classes have functions like those of others, but for names."""
+    whole = compile(f"def made{text}", "<string>", "exec", dont_inherit=True)
+    return next(each for each in whole.co_consts if isinstance(each, CodeType))
 
 
 def _printed(self: Any) -> str:
@@ -131,41 +152,45 @@ def _filled(self: Any, state: list[object]) -> None:
         object.__setattr__(self, field.name, value)
 
 
-def _init(kind: Any, fields: Fields) -> tuple[str, dict[str, object]]:
+def _init(kind: Any, fields: Fields) -> FunctionType:
     known: dict[str, object] = {"MISSING": dataclasses.MISSING}
-    for field in fields:
-        known |= {f"make_{field.name}": field.default_factory, f"default_{field.name}": field.default,
-                  f"set_{field.name}": getattr(_written_in(kind, field.name), "__set__", None)}
-    given = [field for field in fields if field.init]
-    named = [_argument(field) for field in given if field.kw_only]
-    arguments = ["self", *(_argument(field) for field in given if not field.kw_only), *(["*"] if named else []), *named]
-    steps = [_step(kind, field) for field in fields]
+    for i, field in enumerate(fields):
+        known |= {f"make{i}": field.default_factory, f"default{i}": field.default, f"name{i}": field.name,
+                  f"set{i}": getattr(getattr(kind, field.name, None), "__set__", None)}
+    placed = [i for i, field in enumerate(fields) if field.init and not field.kw_only]
+    named = [i for i, field in enumerate(fields) if field.init and field.kw_only]
+    arguments = ", ".join(["self", *(f"f{i}" for i in (*placed, *named))])
+    steps = [_step(kind, i, field) for i, field in enumerate(fields)]
     steps += ["self.__post_init__()"] if hasattr(kind, "__post_init__") else []
-    return "\n    ".join([f"def __init__({', '.join(arguments)}):", *steps, "pass"]), known
+    made = _function("__init__", "\n    ".join([f"({arguments}):", *steps, "pass"]), [f.name for f in fields], known,
+                     len(named))
+    defaults = [_given(fields[i]) for i in placed]
+    first = next((i for i, default in enumerate(defaults) if default is not REQUIRED), len(defaults))
+    if any(default is REQUIRED for default in defaults[first:]):
+        raise TypeError(f"{kind.__qualname__}: a field without a default follows one with a default")
+    made.__defaults__ = tuple(defaults[first:])
+    made.__kwdefaults__ = {fields[i].name: _given(fields[i]) for i in named if _given(fields[i]) is not REQUIRED}
+    return made
 
 
-def _argument(field: dataclasses.Field[Any]) -> str:
+def _given(field: dataclasses.Field[Any]) -> object:
+    """What stands for an argument that is left out; REQUIRED where it may not be."""
     if field.default_factory is not dataclasses.MISSING:
-        return f"{field.name}=MISSING"
-    return field.name if field.default is dataclasses.MISSING else f"{field.name}=default_{field.name}"
+        return dataclasses.MISSING
+    return REQUIRED if field.default is dataclasses.MISSING else field.default
 
 
-def _step(kind: Any, field: dataclasses.Field[Any]) -> str:
-    """The line of `__init__` that fills a field."""
-    name, made = field.name, field.default_factory is not dataclasses.MISSING
+def _step(kind: Any, i: int, field: dataclasses.Field[Any]) -> str:
+    """The line of `__init__` that fills field number i."""
+    made = field.default_factory is not dataclasses.MISSING
     if field.init:
-        value = f"make_{name}() if {name} is MISSING else {name}" if made else name
+        value = f"make{i}() if f{i} is MISSING else f{i}" if made else f"f{i}"
     elif made or field.default is not dataclasses.MISSING:
-        value = f"make_{name}()" if made else f"default_{name}"
+        value = f"make{i}()" if made else f"default{i}"
     else:
         return "pass"
-    slot = isinstance(_written_in(kind, name), MemberDescriptorType)
-    return f"set_{name}(self, {value})" if slot else f"self.__dict__[{name!r}] = {value}"
-
-
-def _written_in(kind: Any, name: str) -> object:
-    """What a class, or one it is derived of, has under a name, as it stands there."""
-    return next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    slot = isinstance(getattr(kind, field.name, None), MemberDescriptorType)
+    return f"set{i}(self, {value})" if slot else f"self.__dict__[name{i}] = {value}"
 
 
 if TYPE_CHECKING:
