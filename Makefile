@@ -51,6 +51,7 @@ docs: $(INSTALLED)
 	@$(BIN)/python -m openane ops --markdown > docs/operations.md
 	@$(BIN)/python benchmarks/evidence.py --write
 	@$(BIN)/python -m openane evidence --markdown > docs/knowledge.md
+	@cd tests && ../$(BIN)/python -m support.operation_homes
 	@cd tests && ../$(BIN)/python -m support.architecture
 	@cd tests && ../$(BIN)/python -m support.onnx_table
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
