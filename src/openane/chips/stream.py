@@ -119,17 +119,19 @@ class StreamFormat:
 
     def draft(self, form: WordLayout, fields: TaskFields) -> list[int]:
         """The words of a task of some form with all of `fields`, to which `places` of others can be added."""
-        words, positions = list(form.words), form.positions
+        words, positions, remembered = list(form.words), form.positions, self._remembered
         for register, bits in fields.rest.items():
-            if part_of(register) != 1:
-                self._put(words, positions, self._rest_register(register), bits)
+            for position in () if part_of(register) == 1 else self._positions(positions, self._rest_register(register)):
+                words[position] |= bits
         for name, value in fields.values.items():
-            if part_of(name) == 1:
+            kind = value.__class__
+            register, bits = remembered(name, value) if kind is int or kind is str else self._bits_of(name, value)
+            if not register:
                 continue
-            register, bits = self._bits_of(name, value)
             if fields.rest and register in fields.rest:
                 self._check_apart(name, fields.rest[register])
-            self._put(words, positions, register, bits)
+            for position in positions.get(register) or self._positions(positions, register):
+                words[position] |= bits
         return words
 
     def places(self, form: WordLayout, names: Iterable[str]) -> Places:
@@ -157,10 +159,6 @@ class StreamFormat:
         if found is None:
             raise ProgramError("the register is outside every run of the task", register=register)
         return found
-
-    def _put(self, words: list[int], positions: Mapping[str, tuple[int, ...]], register: str, bits: int) -> None:
-        for position in self._positions(positions, register):
-            words[position] |= bits
 
     def _rest_register(self, name: str) -> str:
         """The register of bits without a description, by name or by address (`@0x13848`); FieldError where there is
@@ -192,7 +190,9 @@ class StreamFormat:
         return lru_cache(maxsize=MOST_FIELDS)(lambda name, value: self._encoded(name, float.fromhex(value)))
 
     def _encoded(self, name: str, value: Value) -> tuple[str, int]:
-        """The register of a field, and the field's bits in place."""
+        """The register of a field, and the field's bits in place; none of what the heads of runs say."""
+        if part_of(name) == 1:
+            return "", 0
         _, register, described = (self.body if part_of(name) else self.header).locate(name)
         where = name.rpartition(".")[0]
         return where, register.place(described.name, value, 0, where)
