@@ -11,8 +11,9 @@ Everything else is the library's: what it says of a class (`fields`, `replace`, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import pairwise
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ Fields = tuple[dataclasses.Field[Any], ...]
 Function = Callable[..., Any]
 MADE = ...
 """Stands for a default that is made anew for every record."""
-REQUIRED = object()
-"""Stands for a default where there is none."""
 
 
 def _dataclass(kind: Any = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True,
@@ -153,31 +152,46 @@ def _filled(self: Any, state: list[object]) -> None:
 
 
 def _init(kind: Any, fields: Fields) -> FunctionType:
+    placed = [i for i, field in enumerate(fields) if field.init and not field.kw_only]
+    named = [i for i, field in enumerate(fields) if field.init and field.kw_only]
+    arguments = ", ".join(["self", *(f"f{i}" for i in (*placed, *named))])
+    text = "\n    ".join([f"({arguments}):", *_steps(kind, fields), "pass"])
+    made = _function("__init__", text, [field.name for field in fields], _used(kind, fields), len(named))
+    made.__defaults__ = tuple(_defaults(fields[i] for i in placed).values())
+    made.__kwdefaults__ = _defaults(fields[i] for i in named)
+    _check_order(kind, [fields[i] for i in placed])
+    return made
+
+
+def _steps(kind: Any, fields: Fields) -> list[str]:
+    steps = [_step(kind, i, field) for i, field in enumerate(fields)]
+    return [*steps, "self.__post_init__()"] if hasattr(kind, "__post_init__") else steps
+
+
+def _used(kind: Any, fields: Fields) -> dict[str, object]:
+    """What the lines of `__init__` name."""
     known: dict[str, object] = {"MISSING": dataclasses.MISSING}
     for i, field in enumerate(fields):
         known |= {f"make{i}": field.default_factory, f"default{i}": field.default, f"name{i}": field.name,
                   f"set{i}": getattr(getattr(kind, field.name, None), "__set__", None)}
-    placed = [i for i, field in enumerate(fields) if field.init and not field.kw_only]
-    named = [i for i, field in enumerate(fields) if field.init and field.kw_only]
-    arguments = ", ".join(["self", *(f"f{i}" for i in (*placed, *named))])
-    steps = [_step(kind, i, field) for i, field in enumerate(fields)]
-    steps += ["self.__post_init__()"] if hasattr(kind, "__post_init__") else []
-    made = _function("__init__", "\n    ".join([f"({arguments}):", *steps, "pass"]), [f.name for f in fields], known,
-                     len(named))
-    defaults = [_given(fields[i]) for i in placed]
-    first = next((i for i, default in enumerate(defaults) if default is not REQUIRED), len(defaults))
-    if any(default is REQUIRED for default in defaults[first:]):
-        raise TypeError(f"{kind.__qualname__}: a field without a default follows one with a default")
-    made.__defaults__ = tuple(defaults[first:])
-    made.__kwdefaults__ = {fields[i].name: _given(fields[i]) for i in named if _given(fields[i]) is not REQUIRED}
-    return made
+    return known
 
 
-def _given(field: dataclasses.Field[Any]) -> object:
-    """What stands for an argument that is left out; REQUIRED where it may not be."""
-    if field.default_factory is not dataclasses.MISSING:
-        return dataclasses.MISSING
-    return REQUIRED if field.default is dataclasses.MISSING else field.default
+def _defaults(fields: Iterable[dataclasses.Field[Any]]) -> dict[str, Any]:
+    """What stands for arguments that are left out, by name."""
+    return {field.name: dataclasses.MISSING if field.default is dataclasses.MISSING else field.default
+            for field in fields if _has_default(field)}
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _check_order(kind: Any, fields: Sequence[dataclasses.Field[Any]]) -> None:
+    """TypeError, as of the library, for a class whose records could not be made by the order of its fields."""
+    for before, field in pairwise(fields):
+        if _has_default(before) and not _has_default(field):
+            raise TypeError(f"{kind.__qualname__}: non-default argument {field.name!r} follows default argument")
 
 
 def _step(kind: Any, i: int, field: dataclasses.Field[Any]) -> str:

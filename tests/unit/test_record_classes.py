@@ -179,3 +179,25 @@ def test_a_class_derived_plainly_has_the_signature_of_its_own_init() -> None:
 
     assert list(inspect.signature(Other).parameters) == ["third"]
     assert not hasattr(Kept(1), "__signature__")
+
+
+def test_fields_without_a_default_come_first() -> None:
+    @quick(frozen=True)
+    class Wrong:
+        first: int = 1
+        second: int = dataclasses.field()
+
+    with pytest.raises(TypeError, match="non-default argument 'second' follows default argument"):
+        Wrong(1, 2)
+
+
+def test_classes_alike_keep_their_own_names() -> None:
+    @quick(frozen=True, slots=True)
+    class Other:
+        one: int
+        two: tuple[int, ...] = (5,)
+
+    assert (Other(one=1).two, Kept(first=1).second) == ((5,), ())
+    assert inspect.signature(Other.__init__) != inspect.signature(Kept.__init__)
+    with pytest.raises(TypeError, match="'second'"):
+        Other(1, second=2)  # type: ignore[call-arg]
