@@ -59,6 +59,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "indexing": (),
     "instance_norm": ("instance_norm",),
     "l2_pool": ("l2_pool",),
+    "late_constant": (),
     "layer_norm": ("layer_norm",),
     "linear": ("linear",),
     "local_response_norm": ("local_response_norm",),
