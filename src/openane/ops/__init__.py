@@ -28,10 +28,13 @@ def get_op(name: str) -> Op:
     try:
         return all_ops()[name]
     except KeyError:
+        all_ops().complete()
+    found = all_ops().get(name)
+    if found is None:
         near = get_close_matches(name, all_ops(), n=3, cutoff=CLOSE)
         raise UnsupportedError(name, "this operation is not described",
-                               remedy=f"nearest known: {', '.join(near)}" if near else "`ane ops` lists those that are"
-                               ) from None
+                               remedy=f"nearest known: {', '.join(near)}" if near else "`ane ops` lists those that are")
+    return found
 
 
 @cache

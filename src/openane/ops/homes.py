@@ -143,6 +143,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "trigonometry": ("acos", "asin", "atan", "cos", "sin", "tan"),
     "unary": (),
     "unrolled": (),
+    "volume_norms": (),
     "weights": (),
     "whole_sums": (),
     "window": (),
@@ -151,6 +152,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "written_exponentials": (),
     "written_functions": (),
     "written_norms": (),
+    "written_phases": (),
     "written_rectifiers": (),
     "written_spreads": (),
     "written_steps": (),
@@ -164,6 +166,7 @@ ENDINGS: Mapping[str, tuple[str, ...]] = {
     "real_div": ("softmax",),
     "reduce_log_sum": ("reduce_log_sum_exp",),
     "resample": ("resample",),
+    "reshape": ("instance_norm",),
     "sub": ("nearest_steps", "prelu"),
 }
 """By the name of the last node: the operations, in alphabetical order."""

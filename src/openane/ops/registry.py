@@ -51,11 +51,15 @@ class Registry(Mapping[str, Op]):
     def __len__(self) -> int:
         return len(self._homes)
 
+    def complete(self) -> None:
+        """Imports what is not, and then knows the operations too that modules have beside the stated ones."""
+        self._imported(self._modules)
+
     def _imported(self, modules: Iterable[str]) -> Mapping[str, Op]:
         """The operations of modules, which are known from then on."""
         found = [op for module in modules for op in getattr(import_module(f"{self._package}.{module}"), "OPS", ())]
         table = register(found)
-        self._homes |= {name: self._homes.get(name, "") for name in table}
+        self._homes |= dict.fromkeys(table.keys() - self._homes.keys(), "")
         self._known |= table
         return table
 

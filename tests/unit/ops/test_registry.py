@@ -42,6 +42,14 @@ def test_a_module_that_the_table_does_not_know_is_imported() -> None:
     assert list(known) == list(all_ops())
 
 
+def test_an_operation_beside_the_stated_ones_is_found() -> None:
+    some = {**HOMES, "rectifiers": tuple(name for name in HOMES["rectifiers"] if name != "relu6")}
+    known = Registry("openane.ops", some, HOMES)
+    assert "relu6" not in known
+    known.complete()
+    assert known["relu6"] is all_ops()["relu6"]
+
+
 def test_two_modules_may_not_describe_one_operation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "again.py").write_text("from openane.ops.softmax import OPS\n")
     monkeypatch.setattr(ops, "__path__", [*ops.__path__, str(tmp_path)])
@@ -55,4 +63,4 @@ def test_two_modules_may_not_describe_one_operation(tmp_path: Path, monkeypatch:
 def test_operations_that_are_written_out_are_found_by_their_last_node() -> None:
     for last in ENDINGS:
         wanted = [op.recognise[last] for op in all_ops().values() if last in op.recognise]
-        assert list(endings(Node(last, "n", {}, ()))) == wanted
+        assert list(endings(Node(last, {}, (), "n"))) == wanted
