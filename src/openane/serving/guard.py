@@ -41,7 +41,11 @@ class Guard:
     seconds: float = BODY_SECONDS
 
     def admit(self, request: Request) -> None:
-        """Refusal for a wrong host or key."""
+        """Refusal for a wrong host or key, and for a body of two lengths: a proxy may go by one and find another
+        request where this server, which goes by the other, finds the body."""
+        if "transfer-encoding" in request.headers and "content-length" in request.headers:
+            raise Refusal("a request states Content-Length or Transfer-Encoding, not both", code="bad_request",
+                          last=True)
         if self.local and not self.keys and not is_loopback(request.headers.get("host", "")):
             raise Refusal("this server is for its own machine: send requests to localhost, or start it with "
                           "--api-key-file", code="wrong_host", status=HTTPStatus.FORBIDDEN)

@@ -10,11 +10,13 @@ from openane.errors import AneError
 
 class Refusal(AneError):
     """A request that gets an error. `parameter` names the field at fault, `code` is OpenAI's short name of the reason,
-    `retry_after` is in seconds."""
+    `retry_after` is in seconds. After one that is `last`, nothing more is read from the connection."""
 
     def __init__(self, message: str, *, parameter: str | None = None, code: str | None = None,
-                 status: HTTPStatus = HTTPStatus.BAD_REQUEST, retry_after: int | None = None) -> None:
+                 status: HTTPStatus = HTTPStatus.BAD_REQUEST, retry_after: int | None = None,
+                 last: bool = False) -> None:
         self.parameter, self.code, self.status, self.retry_after = parameter, code, status, retry_after
+        self.last = last or status in (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT)
         super().__init__(message)
 
     def document(self) -> dict[str, Any]:
@@ -27,8 +29,8 @@ class Refusal(AneError):
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         if self.status is HTTPStatus.UNAUTHORIZED:
             headers["www-authenticate"] = "Bearer"
-        if self.status in (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT):
-            headers["connection"] = "close"  # the rest of the body is not read
+        if self.last:
+            headers["connection"] = "close"
         return headers
 
 

@@ -125,6 +125,19 @@ def test_an_undeclared_size_is_refused_when_it_is_reached(server: Served) -> Non
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
+def test_a_body_of_two_lengths_is_the_end_of_a_connection(server: Served) -> None:
+    """One who goes by the length finds a second request behind it, one who goes by the chunks none."""
+    body = json.dumps({"model": MODEL, "prompt": "x", "max_tokens": 1}).encode()
+    chunks = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
+    second = b"GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    kinds = b"Transfer-Encoding: chunked\r\n", b"Content-Length: %d\r\n" % len(chunks)
+    for first, then in (kinds, kinds[::-1]):
+        answer = raw(server, HEAD + first + then + b"\r\n" + chunks + second)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.count(b"HTTP/1.1 ") == 1
+        assert b"connection: close" in answer.lower()
+
+
 @pytest.mark.parametrize("data", [b"\x00" * 100, b"GET\r\n\r\n", b"POST / HTTP/x\r\n\r\n", HEAD * 2 + b"\r\n",
                                   HEAD + b"Content-Length: -1\r\n\r\n", HEAD + b"Content-Length: x\r\n\r\n"])
 def test_what_is_no_http(server: Served, data: bytes) -> None:
