@@ -23,7 +23,10 @@ class Results:
     """The results in a file, which is made where there is none. FormatError where it is something else."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._file = path, sqlite3.connect(path, timeout=WAIT)
+        try:
+            self._path, self._file = path, sqlite3.connect(path, timeout=WAIT)
+        except sqlite3.OperationalError as error:
+            raise FormatError(f"{path} cannot be used for results: {error}") from None
         try:
             stated, = self._file.execute("PRAGMA user_version").fetchone()
             tables = self._file.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from openane.errors import AneError, DeviceUnavailable
 from openane.farm.actions import results_of
 from openane.farm.files import LARGEST_SENT, Files, is_here, readable
+from openane.farm.interrupted import uninterrupted
 from openane.farm.job import FarmJob, Result
 from openane.version import pip_line
 
@@ -154,10 +156,14 @@ def _client(workers: int, scheduler: str | None) -> Iterator[Client]:
             open_now.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": LOSSES}))
             security = Security.temporary()  # nobody else on this machine may give the workers something to do
             try:
-                cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=None, host="127.0.0.1",
-                                       dashboard_address=None, security=security, silence_logs=logging.CRITICAL)
+                with uninterrupted(), warnings.catch_warnings():  # of the port of another farm's page
+                    warnings.filterwarnings("ignore", r"\s*Port \d+ is already in use")
+                    cluster = open_now.enter_context(LocalCluster(
+                        n_workers=workers, threads_per_worker=1, memory_limit=None, host="127.0.0.1",
+                        dashboard_address=None, security=security, silence_logs=logging.CRITICAL,
+                        preload=["openane.farm.interrupted"]))
             except (OSError, RuntimeError) as error:
                 raise DeviceUnavailable(f"workers do not start here: {error}",
                                         "do everything in this process: --workers 0") from None
-            client = Client(open_now.enter_context(cluster), security=security)
+            client = Client(cluster, security=security)
         yield open_now.enter_context(client)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sqlite3
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import farm as benchmark
 import pytest
+from support.killing import ENVIRONMENT
 
-from openane.cli import FAILED, main
+from openane.cli import FAILED, INTERRUPTED, main
 from openane.errors import AneError, FormatError
 from openane.farm import FarmJob, Result, files, read_jobs, results_of, spread
 from openane.farm.files import model_digest
+from openane.farm.interrupted import uninterrupted
 from openane.importers import write_mlpackage
 
 Capture = pytest.CaptureFixture[str]
@@ -216,3 +222,36 @@ def test_no_scheduler_is_said(folder: Path, capsys: Capture, monkeypatch: pytest
 def test_workers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
     """A hundred models with four workers: benchmarks/farm.py --models 100 --workers 4."""
     assert benchmark.main(["--models", "8", "--workers", "2"]) == 0
+
+
+def test_a_folder_is_no_file_of_results(folder: Path, capsys: Capture) -> None:
+    Path("zoo.toml").write_text(EVERYTHING)
+    for place in (".", "nowhere/results.sqlite"):
+        assert main(["farm", "zoo.toml", "--workers", "0", "-o", place]) == FAILED
+        assert f"{place} cannot be used for results: unable to open database file" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_obeyed_behind_the_block() -> None:
+    told = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        os.kill(os.getpid(), signal.SIGINT)
+        told.append("went on")
+    assert told == ["went on"]
+    with uninterrupted():
+        pass
+
+
+@pytest.mark.needs("distributed", "cryptography")
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 3.0])
+def test_an_interrupted_farm_ends_without_tracebacks(seconds: float, folder: Path) -> None:
+    Path("zoo.toml").write_text(EVERYTHING)
+    command = [sys.executable, "-m", "openane", "farm", "zoo.toml", "--workers", "2", "-o", "results.sqlite"]
+    with subprocess.Popen(command, env=ENVIRONMENT, start_new_session=True, stderr=subprocess.PIPE,
+                          stdout=subprocess.DEVNULL) as process:
+        while not Path("results.sqlite").exists():
+            time.sleep(0.05)
+        time.sleep(seconds)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert process.returncode in (INTERRUPTED, 0)  # or it was done before
