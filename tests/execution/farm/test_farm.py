@@ -233,9 +233,14 @@ def test_a_folder_is_no_file_of_results(folder: Path, capsys: Capture) -> None:
 
 def test_an_interrupt_is_obeyed_behind_the_block() -> None:
     told = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        os.kill(os.getpid(), signal.SIGINT)
-        told.append("went on")
+
+    def interrupted() -> None:
+        with uninterrupted():
+            os.kill(os.getpid(), signal.SIGINT)
+            told.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert told == ["went on"]
     with uninterrupted():
         pass
