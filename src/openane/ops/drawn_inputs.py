@@ -19,8 +19,8 @@ Asked = tuple[TensorType, bool, int]
 """The type of an input, whether it is a mask, and what its integers are below."""
 
 
-FAR = 3.0
-"""How large the largest of some hundred standard normal numbers is."""
+FAR = 1.5
+"""How large the largest of some ten standard normal numbers is."""
 
 
 class Drawn(dict[str, np.ndarray]):
@@ -28,7 +28,7 @@ class Drawn(dict[str, np.ndarray]):
 
 
 def drawn(graph: Graph, seed: int = 0) -> Drawn:
-    """One sample from a seed: standard normal numbers of which one is as large as some hundred of them make it,
+    """One sample from a seed: standard normal numbers, of which the largest is as large as that of some ten,
     positions below the length of the table they are for, other integers 0 and 1, masks (inputs with "mask" in their
     name) all ones."""
     counts = _table_lengths(graph)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
+from typing import Any
 
 import numpy as np
 
 from openane.graph import Node, Operand, TensorType, Value
+from openane.ops import fewer
 from openane.ops.gradients import Backward, only, reshaped
 from openane.ops.half_bits import from_half
 from openane.ops.lowering import Lowering
@@ -24,7 +27,7 @@ LARGE, PART = 1 << 20, 1 << 18
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments = Arguments("linear", PARAMETERS, operands)
-    x = arguments.tensor("x", NUMBERS, (1, 5))
+    x = arguments.tensor("x", NUMBERS, (1, 8))
     weight = arguments.tensor("weight", (x.dtype,), (2, 2))
     if weight.shape[1] != x.shape[-1]:
         raise refusal("linear", "weight", f"must have shape [Dout, {x.shape[-1]}], x's last dimension second",
@@ -57,6 +60,14 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lower_rows(node, lowering, node["x"], node["weight"].array().T, bias if isinstance(bias, np.ndarray) else None)
 
 
+def _fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Every dimension but the last is rows."""
+    x = node["x"]
+    rows = fewer.reshaped(rewriter, x, (prod(x.shape[:-1]), x.shape[-1]))
+    operands: dict[str, Any] = {**node.operands, "x": rows}
+    return (fewer.reshaped(rewriter, rewriter.single("linear", **operands), node.output.shape),)
+
+
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Products with the weight and with x; the bias got every row."""
     x, weight, bias, given = node["x"], node["weight"], node.get("bias"), only(upstream)
@@ -84,7 +95,8 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
 
 OPS = (Op("linear", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, evidence=OperationEvidence.APPLE,
           gradient=_gradient, product=Product(-1, as_it_is, channels_first), sums_products=True,
-          weights=("weight", "bias"), computed=_computed, widens=("weight",), channels_of={"weight": lambda node: 0},
+          weights=("weight", "bias"), computed=_computed, widens=("weight",), fewer=_fewer,
+          channels_of={"weight": lambda node: 0},
           relayout=(
               "lay out an operand anew", "features in the channels, (1, C, 1, S), and 1x1 convolutions instead of "
               "linear layers, as far as norms between them gain nothing by the other layout")),)

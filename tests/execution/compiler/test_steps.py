@@ -244,3 +244,17 @@ def test_intermediates_are_one_memory_for_all_programs() -> None:
             executable.run({name: array for name, array in inputs.items() if name != "x3"})
         with pytest.raises(ane.DeviceError, match="no function 'decode'"):
             executable.run(inputs, "decode")
+
+
+def test_what_is_computed_of_far_positions_is_computed_where_they_are() -> None:
+    """Which class and which box one of thousands of scores is of: fp16 has not every position."""
+    builder = GraphBuilder()
+    scores = builder.input("scores", "fp16", (1, 6000))
+    _, places = builder.add("topk", x=scores, k=40, axis=1)
+    box = builder.single("floor_div", "box", x=places, y=np.int32(20))
+    label = builder.single("mod", "label", x=places, y=np.int32(20))
+    model = compile(builder.finish((box, label, builder.single("relu", "large", x=scores))), allow_host=True)
+    given = RNG.permutation(6000)[None].astype(np.float16)
+    found, best = ane.run(model, {"scores": given}), np.argsort(-given.astype(np.float32), kind="stable")[:, :40]
+    assert np.array_equal(found["box"], best // 20)
+    assert np.array_equal(found["label"], best % 20)

@@ -269,6 +269,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert "--names is about the text of --prompt" in capsys.readouterr().err
     assert main([*common, "--chat", "the cat"]) == 0
     assert main([*common, "--tokens", "1,x"]) == 1
-    assert main([*common, "--prompt", "x", "--temperature", "-1"]) == 1
+    assert main([*common, "--prompt", "x", "--temperature", "-1"]) == 2
     assert main(["generate", str(tmp_path / "nowhere"), "--prompt", "x"]) == 1
     assert "is not there" in capsys.readouterr().err

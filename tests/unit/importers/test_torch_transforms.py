@@ -48,6 +48,17 @@ SHAPED: dict[str, Callable[..., Any]] = {
     "a pool without a batch": lambda x: functional.max_pool2d(x[0], 2) + functional.avg_pool2d(x[0], 2),
     "windows beyond the edge": lambda x: functional.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
 }
+
+
+def _modes(x: Any) -> Any:
+    """A layer of a Fourier neural operator: low frequencies are mixed, the others go."""
+    mixed = torch.einsum("bixy,ioxy->boxy", torch.fft.rfft2(x)[:, :, :3, :2], torch.polar(
+        torch.ones(4, 3, 3, 2), torch.arange(72.0).reshape(4, 3, 3, 2)))
+    spectrum = torch.zeros(1, 3, 8, 5, dtype=torch.complex64)
+    spectrum[:, :, :3, :2] = mixed
+    return torch.fft.irfft2(spectrum, s=(8, 8))
+
+
 WAVES: dict[str, Callable[..., Any]] = {
     "fft, real": lambda x: torch.fft.fft(x).real, "fft, imaginary": lambda x: torch.fft.fft(x).imag,
     "magnitudes": lambda x: torch.fft.rfft(x).abs(), "there and back": lambda x: torch.fft.irfft(torch.fft.rfft(x)),
@@ -58,6 +69,18 @@ WAVES: dict[str, Callable[..., Any]] = {
                                    16, 8, window=torch.hann_window(16)),
     "rotated": lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(1, 4, 8, 4, 2)) * torch.polar(
         torch.ones(8, 4), torch.arange(32.0).view(8, 4) / 5)).flatten(3),
+    "windows": lambda x: torch.fft.irfft2(torch.fft.rfft2(
+        x.reshape(1, 4, 2, 4, 2, 4).permute(0, 1, 2, 4, 3, 5))).permute(0, 1, 2, 4, 3, 5).reshape(1, 4, 8, 8),
+    "beyond the ends": lambda x: torch.view_as_real(functional.pad(torch.fft.rfft(x), (1, 2), value=3.0)),
+    "joined": lambda x: torch.view_as_real(torch.cat([torch.fft.rfft(x), -torch.fft.rfft(x)], 2)),
+    "stacked": lambda x: torch.fft.irfft(torch.stack([torch.fft.rfft(x)] * 2)).flatten(0, 1),
+    "in parts": lambda x: torch.view_as_real(torch.fft.rfft(x).chunk(2, 1)[1]),
+    "added up": lambda x: torch.view_as_real(torch.fft.rfft(x).sum(1) + torch.fft.rfft(x).mean(1)),
+    "quotients": lambda x: torch.view_as_real(torch.fft.rfft(x) / 2 / torch.polar(torch.ones(5), torch.arange(5.0))),
+    "chosen": lambda x: torch.view_as_real(torch.where(torch.arange(5) > 2, torch.fft.rfft(x), torch.zeros(
+        5, dtype=torch.complex64))),
+    "product of matrices": lambda x: torch.view_as_real(torch.fft.rfft(x).mT @ torch.fft.rfft(x)),
+    "modes": _modes,
 }
 
 

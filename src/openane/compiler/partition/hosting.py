@@ -92,10 +92,15 @@ def _with_computed(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, s
         reads = any(id(value) in computed for value in node.values())
         if reads and id(node) not in hosted:
             found[id(node)] = COMPUTED
-        if reads or (id(node) in hosted and _integers(node)):
+        if reads or (id(node) in hosted and (_integers(node) or _counts_far(node))):
             computed.update(id(value) for value in node.outputs
                             if value.dtype == INTEGERS and _positions(node) is None)
     return found
+
+
+def _counts_far(node: Node) -> bool:
+    """Whether the integers a node makes of other numbers, as positions of the largest are, may be beyond fp16."""
+    return max((extent for value in node.values() for extent in value.shape), default=0) > COUNTED
 
 
 def _exact(node: Node) -> Iterator[Value]:
