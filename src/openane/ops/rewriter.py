@@ -42,6 +42,11 @@ class Rewriter(GraphBuilder):
         return super().add(op_name, name or f"{self._node.name or self._node.op}_{op_name}", source or self._source,
                            **operands)
 
+    @property
+    def made(self) -> tuple[Node, ...]:
+        """The nodes added so far, beside the one they are named after."""
+        return tuple(self._nodes)
+
     def instead(self, made: Sequence[Value]) -> tuple[Node, ...]:
         """The nodes added so far, with `made` as the results of the node they replace. GraphError when a type
         differs."""

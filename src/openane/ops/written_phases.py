@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -35,24 +36,21 @@ def written_phases(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     if graph.metadata.get(FUNCTIONS) != CLOSE:
         return graph.nodes
     nodes: list[Node] = []
+    phases: dict[int, Value] = {}
     for node in graph.nodes:
-        factors = _factors(node, placed) if node.op == "mul" and _is_phase(node, placed) else None
-        nodes += (node,) if factors is None else _reduced(node, names, *factors)
-    return nodes
+        phase = node["x"] if node.op in PERIODIC else None
+        if phase is not None and id(phase) not in phases:
+            found = _factors(placed.producers.get(id(phase)), phase.shape, placed)
+            made, phases[id(phase)] = ((), phase) if found is None else _reduced(node, phase, names, *found)
+            nodes += made
+        nodes.append(node if phase is None else replace(node, operands={**node.operands, "x": phases[id(phase)]}))
+    return nodes if any(id(value) != key for key, value in phases.items()) else graph.nodes
 
 
-def _is_phase(product: Node, placed: PlacedGraph) -> bool:
-    """Whether nothing sees it that whole turns make a difference to."""
-    users = placed.users.get(id(product.output), ())
-    return bool(users) and all(user.op in PERIODIC for user in users) and \
-        all(value is not product.output for value in placed.graph.outputs)
-
-
-def _factors(product: Node, placed: PlacedGraph) -> tuple[Value, np.ndarray] | None:
+def _factors(node: Node | None, shape: tuple[int, ...], placed: PlacedGraph) -> tuple[Value, np.ndarray] | None:
     """The numbers, of one column, and the frequencies of a product that has a column for each of these; float64. Single
     constants that it is multiplied by besides are in the frequencies."""
-    shape, factor = product.output.shape, 1.0
-    node: Node | None = product
+    factor = 1.0
     while node is not None and node.op == "mul":
         number, constant = (node["x"], node["y"]) if node["y"].constant else (node["y"], node["x"])
         if not constant.constant or number.constant:
@@ -69,13 +67,15 @@ def _factors(product: Node, placed: PlacedGraph) -> tuple[Value, np.ndarray] | N
     return None
 
 
-def _reduced(product: Node, names: set[str], number: Value, frequencies: np.ndarray) -> tuple[Node, ...]:
-    """The nodes that compute a phase within half a turn of 0, or a little more."""
-    rewriter = Rewriter(product, names)
-    share = frequencies.reshape((1,) * (product.output.type.rank - 1) + (-1,)) / math.tau
+def _reduced(node: Node, phase: Value, names: set[str], number: Value,
+             frequencies: np.ndarray) -> tuple[Sequence[Node], Value]:
+    """The nodes that compute a phase within half a turn of 0, or a little more, and it."""
+    rewriter = Rewriter(node, names)
+    share = frequencies.reshape((1,) * (phase.type.rank - 1) + (-1,)) / math.tau
     turns = rewriter.single("round", x=rewriter.single("mul", x=number, y=share))
     large = frequencies.astype(np.float16)
     small = (frequencies - large).astype(np.float16)
     weight = np.hstack([large[:, None], small[:, None], *(np.eye(len(large)) * -part for part in TURN)])
     parts = rewriter.single("concat", values=(number, number, turns, turns), axis=-1)
-    return rewriter.instead([rewriter.single("linear", x=parts, weight=weight.astype(np.float16))])
+    reduced = rewriter.single("linear", x=parts, weight=weight.astype(np.float16))
+    return rewriter.made, reduced

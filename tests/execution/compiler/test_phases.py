@@ -36,7 +36,17 @@ def test_hundreds_of_turns(times: float) -> None:
         assert np.abs(found[name] - function(phases)).max() < ERROR
 
 
-@pytest.mark.parametrize("graph", [embedding(""), embedding(also="abs"), embedding(column=False)],
-                         ids=["functions of one table", "read by another", "a number for each frequency"])
+def test_who_else_reads_the_product_has_it() -> None:
+    graph = embedding(also="abs")
+    changed = recognise(graph)
+    product, phase = ({node.op: node["x"] for node in each.nodes if node.op in ("abs", "cos", "sin")}
+                      for each in (graph, changed))
+    assert phase["sin"] is phase["cos"]
+    assert phase["sin"].name != product["sin"].name
+    assert phase["abs"].name == product["abs"].name
+
+
+@pytest.mark.parametrize("graph", [embedding(""), embedding(column=False)],
+                         ids=["functions of one table", "a number for each frequency"])
 def test_others_stay_what_they_are(graph: Graph) -> None:
     assert recognise(graph) is graph

@@ -64,7 +64,8 @@ class TorchConstants:
         known = self._values.get((id(tensor), farthest))
         if known is None:
             array = to_array(tensor, label, farthest)
-            known = tensor, self._builder.constant(array if farthest else with_digits(array, tensor))
+            replaced = farthest and array.dtype == np.float16 and bool((np.abs(array) >= farthest).any())
+            known = tensor, self._builder.constant(array if replaced else with_digits(array, tensor))
             self._values[id(tensor), farthest] = known
             if farthest and known[1].dtype == "fp16":
                 self.note(label, as_numpy(tensor), farthest)
