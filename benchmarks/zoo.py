@@ -1,5 +1,5 @@
-"""Models people have, tried one after another: networks of torchvision, timm and transformers as these libraries build
-them (random weights, exported by torch.export), and published networks with their own weights.
+"""Models people have, tried one after another: networks of torchvision, timm, transformers and other libraries as these
+build them (random weights, exported by torch.export), and published networks with their own weights.
 
     python benchmarks/zoo.py [NAME]... [--again] [--write] [--seconds 600] [--results FILE] [--packages FOLDER]
 
@@ -18,8 +18,8 @@ can be tried again without the others. benchmarks/zoo_models/known_failures.txt 
 than four times as much as in fp16) are written anew where they shrink. Exit code 1 when a model fails, or errs so much,
 that is not listed there.
 
-It needs PyTorch, torchvision, timm and transformers (`pip install -e '.[dev,full]' torchvision timm`); where one is
-missing its models are `unbuilt`.
+It needs PyTorch, torchvision, timm and transformers (`pip install -e '.[dev,full]' torchvision timm`), and libraries
+that benchmarks/zoo_models/other_libraries.toml names; where one is missing its models are `unbuilt`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""Models as their own libraries build them: torchvision and timm by name, transformers by configuration, and networks
-published inside Python packages.
+"""Models as their own libraries build them: torchvision and timm by name, transformers by configuration, those of other
+libraries by their class, and networks published inside Python packages.
 
 What is built is described by files beside this one, which a stranger can follow without it: `torchvision_models.txt`
 and `timm_models.txt` have a line per model (its name and the shape of an image), `transformers_models.toml` a table
-per model (classes, arguments and inputs), `published.toml` a table per network (package, path in its wheel, inputs).
+per model (classes, arguments and inputs), `other_libraries.toml` a table per library with one per model (class,
+arguments and inputs), `published.toml` a table per network (package, path in its wheel, inputs).
 """
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
@@ -57,6 +58,8 @@ def described() -> Iterator[Described]:
     for library, file in (("transformers", "transformers_models.toml"), (PUBLISHED, "published.toml")):
         for name, table in tomllib.loads((FOLDER / file).read_text()).items() if (FOLDER / file).exists() else ():
             yield Described(library, name, table)
+    for library, models in tomllib.loads((FOLDER / "other_libraries.toml").read_text()).items():
+        yield from (Described(library, name, table) for name, table in models.items())
 
 
 def _lines(file: Path) -> Iterator[str]:
@@ -72,8 +75,9 @@ def build(model: Described) -> Built:
 
     _declare_kernels()
     torch.manual_seed(SEED)
-    if model.library == "transformers":
-        return _transformers(model.says)
+    if "shape" not in model.says:
+        made = _configured(model.says) if model.library == "transformers" else _of_class(model.says)
+        return _with_inputs(made.eval(), model.says)
     shape = model.says["shape"]
     made = import_module("timm").create_model(model.name, pretrained=False) if model.library == "timm" \
         else _torchvision(model.name)
@@ -117,29 +121,69 @@ def _measure_batch_norms(module: Any, run: Callable[[], object]) -> None:
     module.eval()
 
 
-def _transformers(says: Mapping[str, Any]) -> Built:
+def _configured(says: Mapping[str, Any]) -> Any:
+    """A model of transformers."""
+    library = import_module("transformers")
+
+    def configuration(name: str, arguments: Mapping[str, Any]) -> Any:
+        """Arguments that are tables with a `config` are configurations of their own."""
+        return getattr(library, name)(**{key: configuration(value["config"], _without(value, "config"))
+                                         if isinstance(value, dict) and "config" in value else value
+                                         for key, value in arguments.items()})
+
+    return getattr(library, says["model"])(configuration(says["config"], says.get("arguments", {})))
+
+
+def _of_class(says: Mapping[str, Any]) -> Any:
+    """A model of any library: `class` with its `arguments`, of which a table with a `class` is an object of that."""
+    module, _, name = says["class"].rpartition(".")
+    given = {key: _of_class(value) if isinstance(value, dict) and "class" in value else _tupled(value)
+             for key, value in says.get("arguments", {}).items()}
+    given |= dict.fromkeys(says.get("none", ()))
+    return getattr(import_module(module), name)(*given.pop("positional", ()), **given)
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value
+
+
+def _without(table: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != name}
+
+
+def _with_inputs(module: Any, says: Mapping[str, Any]) -> Built:
+    """The part of a module that is wanted, its weights and the statistics of its batch norms in range, and inputs:
+    those with a name are keywords."""
     import torch
 
-    library = import_module("transformers")
-    configuration = getattr(library, says["config"])(**_configured(library, says.get("arguments", {})))
-    module = getattr(library, says["model"])(configuration).eval()
     for step in says.get("part", "").split("."):
         module = getattr(module, step) if step else module
     with torch.no_grad():
         for weight in module.parameters() if "gain" in says else ():
             weight.mul_(says["gain"] if weight.dim() > 1 else 1)
-    if all(each["dtype"] == "float32" for each in says["inputs"]):
-        several = {each["name"]: _drawn(torch, each | {"shape": [BATCH, *each["shape"][1:]]})
-                   for each in says["inputs"]}
-        _measure_batch_norms(module, lambda: module(**several))
-    keywords = {each["name"]: _drawn(torch, each) for each in says["inputs"]}
-    return Built(module, (), keywords | dict(says.get("call", {})))
+    call = dict(says.get("call", {}))
+    if all(each.get("dtype", "float32") == "float32" for each in says["inputs"]):
+        several = _inputs([each | {"shape": [BATCH, *each["shape"][1:]]} for each in says["inputs"]])
+        _measure_batch_norms(module, lambda: module(*several[0], **several[1]))
+    arguments, keywords = _inputs(says["inputs"])
+    return Built(module, arguments, keywords | call)
 
 
-def _configured(library: Any, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a configuration; a table with a `config` is a configuration of its own."""
-    return {name: getattr(library, value["config"])(**{k: v for k, v in value.items() if k != "config"})
-            if isinstance(value, dict) and "config" in value else value for name, value in arguments.items()}
+def _inputs(says: Sequence[Mapping[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a module is called with: in order, and by name; `a.b` is within a table, `a.0` within a tuple."""
+    import torch
+
+    drawn = [(each.get("name"), _drawn(torch, each)) for each in says]
+    keywords: dict[str, Any] = {}
+    for name, tensor in drawn:
+        outer, point, inner = (name or "").partition(".")
+        if not point and outer:
+            keywords[outer] = tensor
+        elif inner.isdecimal():
+            keywords[outer] = (*keywords.get(outer, ()), tensor)
+        elif outer:
+            keywords.setdefault(outer, {})[inner] = tensor
+    return tuple(tensor for name, tensor in drawn if name is None), keywords
 
 
 def _drawn(torch: Any, says: Mapping[str, Any]) -> Any:

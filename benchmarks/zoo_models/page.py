@@ -10,10 +10,11 @@ from typing import Any
 Document = Mapping[str, Any]
 HEAD = """# Models that were tried
 
-Written by `python benchmarks/zoo.py --write`. Networks of torchvision, timm and transformers are built by these
-libraries with random weights and exported with `torch.export`; published networks have the weights they were published
-with, inside of Python packages. Each is loaded, compiled for H13 with the precision `safe`, on drawn inputs, verified,
-and run on the simulator in exact arithmetic.
+Written by `python benchmarks/zoo.py --write`. Networks of torchvision, timm, transformers and libraries for diffusion,
+segmentation, medical images, restoration, detection and sound are built by these libraries with random weights and
+exported with `torch.export`; published networks have the weights they were published with, inside of Python packages.
+Each is loaded, compiled for H13 with the precision `safe`, on drawn inputs, verified, and run on the simulator in exact
+arithmetic.
 
 - *engine*: everything runs on the engine. *lookups*: but for lookups at computed positions (embeddings) and arithmetic
   on integers, which the host does and lists. *host*: operations beside these had to be given to the host. *refused*,
