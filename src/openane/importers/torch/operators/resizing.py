@@ -63,29 +63,30 @@ def _bilinear(step: TorchStep) -> Result:
 
 def _trilinear(step: TorchStep) -> Result:
     """Each axis by a matrix: one resizing of two of them would bring the third among the channels."""
-    x, aligned = _image(step), bool(step.argument("align_corners"))
-    return mixed(step, x, {axis: _aligned(x.shape[axis], step.shape[axis]) if aligned
-                           else _between(x.shape[axis], step.shape[axis], each)
-                           for axis, each in enumerate(_steps(step, x), 2)})
+    x, start = _image(step), 0.0 if step.argument("align_corners") else 0.5
+    return mixed(step, x, {axis: _between(x.shape[axis], step.shape[axis], each, start)
+                           for axis, each in enumerate(_apart(step, x), 2)})
 
 
-def _aligned(extent: int, size: int) -> np.ndarray:
-    return linear(np.arange(size) * ((extent - 1) / max(size - 1, 1)), extent).T
+def _apart(step: TorchStep, x: Value) -> list[float]:
+    """As `_steps`; where corners are aligned, such that the last result lies on the last element."""
+    if not step.argument("align_corners"):
+        return _steps(step, x)
+    return [(extent - 1) / max(size - 1, 1) for extent, size in zip(x.shape[2:], step.shape[2:], strict=True)]
 
 
-def _between(extent: int, size: int, apart: float) -> np.ndarray:
-    return linear((np.arange(size) + 0.5) * apart - 0.5, extent).T
+def _between(extent: int, size: int, apart: float, start: float = 0.5) -> np.ndarray:
+    """Linear interpolation [elements, results] where the first result lies `start` of a result behind the image's edge,
+    and the first element as much of an element."""
+    return linear((np.arange(size) + start) * apart - start, extent).T
 
 
 def _smooth(kind: Filter) -> Handler:
     """Means that widen where an image shrinks, so that nothing is left out: antialias=True."""
     def handler(step: TorchStep) -> Result:
         x = _image(step)
-        apart = _steps(step, x)
-        if step.argument("align_corners"):
-            apart = [(extent - 1) / max(size - 1, 1) for extent, size in zip(x.shape[2:], step.shape[2:], strict=True)]
         return mixed(step, x, {axis: kind.weights(x.shape[axis], step.shape[axis], each).T
-                               for axis, each in enumerate(apart, 2)})
+                               for axis, each in enumerate(_apart(step, x), 2)})
     return handler
 
 

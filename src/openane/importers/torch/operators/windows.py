@@ -202,14 +202,12 @@ def _layer_norm(step: TorchStep) -> Result:
 
 
 def _group_norm(step: TorchStep) -> Result:
-    """Layer normalisation of each group's channels and pixels. Of a volume, rows and columns stay what they are: they
-    would all be laid out anew."""
+    """Layer normalisation of each group's channels and pixels."""
     native = step.op.startswith("native")
     x = step.value("input")
     groups = int(step.argument("group" if native else "num_groups"))
-    pixels = x.shape[3:] if x.type.rank > 4 else ()
-    split = step.reshaped(x, (x.shape[0], groups, prod(x.shape[1:]) // groups // prod(pixels), *pixels), "groups")
-    normal = step.add("layer_norm", part="normal", x=split, axes=range(2, split.type.rank), epsilon=_epsilon(step))
+    split = step.reshaped(x, (x.shape[0], groups, prod(x.shape[1:]) // groups), "groups")
+    normal = step.add("layer_norm", part="normal", x=split, axes=[2], epsilon=_epsilon(step))
     result = _with(step, step.reshaped(normal, x.shape, "whole"), (-1, *(1,) * (x.type.rank - 2)), "weight", "bias")
     return (result, None, None) if native else result
 
