@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from openane.cli import main
@@ -43,12 +47,58 @@ def printed(command: str) -> str:
 
 
 def check_steps(found: list[tuple[str, list[str]]]) -> None:
-    """Runs the commands in this folder and compares what they print: `...` stands for anything, and so do times."""
-    for command, lines in found:
-        text = _TIMES.sub("0.0 ms", printed(command))
-        shown = _TIMES.sub("0.0 ms", "\n".join(lines))
-        expected = ".*".join(re.escape(part) for part in shown.split("...")) + r"\s*"
-        assert re.fullmatch(expected, text, re.DOTALL), f"{command}\nprints\n{text}\nthe page shows\n{shown}"
+    """Runs the commands in this folder and compares what they print: `...` stands for anything, and so do times.
+    A command that ends in `&` goes on until `kill %1`, which shows what it prints at its end."""
+    with contextlib.ExitStack() as ended:
+        for command, lines in found:
+            shown = _TIMES.sub("0.0 ms", "\n".join(lines))
+            if command.endswith(" &"):
+                running = ended.enter_context(_background(command))
+                text = running.until(shown)
+            else:
+                text = running.end() if command == "kill %1" else printed(command)
+            text = _TIMES.sub("0.0 ms", text)
+            assert _alike(shown, text), f"{command}\nprints\n{text}\nthe page shows\n{shown}"
+
+
+def _alike(shown: str, text: str) -> bool:
+    return bool(re.fullmatch(".*".join(map(re.escape, shown.split("..."))) + r"\s*", text, re.DOTALL))
+
+
+@contextlib.contextmanager
+def _background(command: str) -> Iterator[_Running]:
+    """An `ane` command that runs for the length of a `with` block at most."""
+    with tempfile.TemporaryFile() as held:
+        words = [sys.executable, "-m", "openane", *shlex.split(command)[1:-1]]
+        with subprocess.Popen(words, stdout=held, stderr=subprocess.STDOUT) as process:
+            try:
+                yield _Running(process, held.fileno())
+            finally:
+                process.kill()
+
+
+class _Running:
+    """A command in the background and what it prints to both streams, in a file."""
+
+    def __init__(self, process: subprocess.Popen[bytes], held: int) -> None:
+        self._process, self._held, self._read = process, held, 0
+
+    def until(self, shown: str) -> str:
+        """What it printed when that is what the page shows, or when it ended or five minutes went by."""
+        end = time.monotonic() + 300
+        while not _alike(shown, text := self._printed()) and self._process.poll() is None and time.monotonic() < end:
+            time.sleep(0.1)
+        self._read += len(text.encode())
+        return text
+
+    def end(self) -> str:
+        """Terminates it; what it printed since."""
+        self._process.terminate()
+        self._process.wait(30)
+        return self._printed()
+
+    def _printed(self) -> str:
+        return os.pread(self._held, 1 << 20, self._read).decode()
 
 
 def write_files(page: str) -> None:

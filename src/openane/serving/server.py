@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 
@@ -35,8 +36,11 @@ class HttpServer(uvicorn.Server):
             timeout_graceful_shutdown=int(grace) + MARGIN))
 
     def serve_until_stopped(self) -> None:
-        """Blocks until the end. Handles signals when called by the main thread."""
+        """Blocks until the end. Handles signals when called by the main thread. AneError when another server, which
+        was bound while this one loaded its model, listens already."""
         try:
+            with _refusals(*self._listening.getsockname()[:2]):
+                self._listening.listen()
             self.run([self._listening])
         finally:
             self._service.engine.abandon()
@@ -82,12 +86,22 @@ def bound(host: str, port: int) -> socket.socket:
         raise AneError(f"there is no address {host!r} to listen on: {error}") from None
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: what is left to send when a connection is closed must not stay
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
-        made.bind(address)
-    except OSError as error:
+        with _refusals(host, port):
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux: what is left to send at the end must not stay
+                made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STALLED_SECONDS * 1000)
+            made.bind(address)
+    except AneError:
         made.close()
+        raise
+    return made
+
+
+@contextmanager
+def _refusals(host: str, port: int) -> Iterator[None]:
+    """AneError where the system refuses the address."""
+    try:
+        yield
+    except OSError as error:
         hint = "\nhint: --port 0 takes a free port" if error.errno == errno.EADDRINUSE else ""
         raise AneError(f"cannot listen on {host}, port {port}: {error.strerror}{hint}") from None
-    return made
