@@ -18,6 +18,7 @@ from openane.cli import main
 
 ROOT = Path(__file__).parents[2]
 _FILE = re.compile(r'```\w+ title="([^"]+)"\n(.*?)```', re.DOTALL)
+BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _TIMES = re.compile(r"\d+\.\d+ ms")
 
 
@@ -31,6 +32,13 @@ def steps(page: str, fence: str = "console") -> list[tuple[str, list[str]]]:
             else:
                 found[-1][1].append(line)
     return found
+
+
+def shown(page: str) -> list[str]:
+    """Whole `ane` commands of all blocks, after a prompt or without one, and without the remark behind them."""
+    lines = "\n".join(re.sub(r"\\\n *", "", block) for block in BLOCK.findall(page))
+    found = re.findall(r"^ *(?:\$ )?(?:ane simdriver -- )?(ane [a-z]+ .*)$", lines, re.MULTILINE)
+    return [re.sub("  +#.*| &$", "", line) for line in found]
 
 
 def printed(command: str) -> str:
