@@ -245,17 +245,29 @@ def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges,
     sums = any(own.values())
     if largest > (LIMIT if sums else STORED):
         return _room(largest) if _gains(largest, sums, ranges, border) else 0
+    if border.logarithms and border.linear:
+        return max(0, min(_room(largest), _for_logarithms(members, counts, ranges, largest)))
     return _raised(largest, own, ranges, border)
 
 
+def _for_logarithms(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, largest: float) -> int:
+    """The exponent from which on the smallest number that a logarithm reads of a group has the digits that its
+    logarithm is rounded to: a logarithm shows the digits of the smallest sums as it does those of the largest, and what
+    is raised further has a larger one, of which less is left when that is taken back. MOST where no smallest number is
+    known."""
+    smallest = min((ranges[member].smallest for member in members if ranges[member].smallest), default=0.0)
+    if not smallest:
+        return MOST
+    sizes = abs(math.log(smallest)), abs(math.log(largest)), 1.0
+    lost = max(least(counts.get(member, 0)) for member in members)
+    return math.ceil(math.log2(max(SMALLEST_NORMAL, lost) / (smallest * max(sizes))))
+
+
 def _raised(largest: float, counts: Mapping[int, int], ranges: Ranges, border: Border) -> int:
-    """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised. A
-    logarithm shows the digits of the smallest sums as it does those of the largest; of scores their differences count,
-    beside 1."""
+    """By how much to raise a group whose sums lose digits; what is only stored gains where it is read raised. Of scores
+    their differences count, beside 1."""
     if border.scores:
         return 0
-    if border.logarithms and border.linear:
-        return max(0, _room(largest))
     share, stored = COSTLY if border.costs else 1.0, SMALL if border.relieves else 0.0
     wanted = [math.log2(USUAL / ranges[member].usual) for member, count in counts.items()
               if ranges[member].usual < share * max(stored, least(count))]

@@ -54,6 +54,11 @@ def _scores_of(graph: Graph, said: Said) -> frozenset[int]:
     return frozenset(found - others)
 
 
+def read_by_logarithms(graph: Graph, said: Said) -> frozenset[int]:
+    """The values, by id, that logarithms are taken of."""
+    return frozenset(id(node["x"]) for node in graph.nodes if said.exponents[id(node)].relation is Relation.LOWERING)
+
+
 def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | None:
     """Of a product of two computed tensors the operand that hands its exponent on: the other one is a gate, smaller or
     from an operation that exponents do not pass. None where neither is."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,31 +30,34 @@ Ranges = Mapping[int, "Range"]
 @dataclass(frozen=True, slots=True)
 class Range:
     """Of a tensor: the largest magnitude, the root mean square, and the largest numbers above 0 and below it, the
-    latter without its sign."""
+    latter without its sign; the smallest magnitude that is not 0, or 0 where nobody asked for it."""
 
     largest: float
     usual: float
     highest: float = 0.0
     lowest: float = 0.0
+    smallest: float = 0.0
 
 
 NOTHING = Range(0.0, 0.0)
 """The range of what is not known."""
 
 
-def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> dict[int, Range]:
-    """The range of every tensor of real numbers, by id of the value, on all of `samples` (arrays by input name).
-    GraphError when these do not fit."""
+def measured(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
+             smallest: Collection[int] = ()) -> dict[int, Range]:
+    """The range of every tensor of real numbers, by id of the value, on all of `samples` (arrays by input name); with
+    the smallest number of those that `smallest` has the ids of. GraphError when samples do not fit."""
     found: dict[int, Range] = {}
     for sample in samples:
-        for number, seen in _on(graph, sample).items():
+        for number, seen in _on(graph, sample, smallest).items():
             before = found.get(number, seen)
             found[number] = Range(max(before.largest, seen.largest), max(before.usual, seen.usual),
-                                  max(before.highest, seen.highest), max(before.lowest, seen.lowest))
+                                  max(before.highest, seen.highest), max(before.lowest, seen.lowest),
+                                  min(before.smallest or seen.smallest, seen.smallest or before.smallest))
     return found
 
 
-def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
+def _on(graph: Graph, sample: Mapping[str, np.ndarray], smallest: Collection[int]) -> dict[int, Range]:
     given = {id(value): np.asarray(sample[value.name]) for value in graph.inputs if value.name in sample}
     found = {number: of_array(array) for number, array in given.items() if array.dtype.kind == "f"}
 
@@ -61,9 +65,17 @@ def _on(graph: Graph, sample: Mapping[str, np.ndarray]) -> dict[int, Range]:
         known = found.get(id(node.get("x"))) if get_op(node.op).moves in REARRANGING else None
         found.update({id(value): known or of_array(arrays[id(value)]) for value in node.outputs
                       if arrays[id(value)].dtype.kind == "f"})
+        found.update({id(value): replace(found[id(value)], smallest=_smallest(arrays[id(value)]))
+                      for value in node.outputs if id(value) in smallest and id(value) in found})
 
     evaluate(graph, sample, seen, spend=True)
     return found
+
+
+def _smallest(array: np.ndarray) -> float:
+    sizes = np.abs(array)
+    found = float(sizes.min(initial=np.inf, where=sizes > 0))
+    return found if math.isfinite(found) else 0.0
 
 
 def of_array(array: np.ndarray) -> Range:

@@ -21,7 +21,7 @@ from openane.ops.rules import broken_rules
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.decompose import decompose
 from openane.passes.exponent_choice import chosen, raises_products
-from openane.passes.exponent_groups import said_of
+from openane.passes.exponent_groups import read_by_logarithms, said_of
 from openane.passes.fold_affine import fold_affine
 from openane.passes.fold_constants import fold_constants
 from openane.passes.fold_shapes import fold_shapes
@@ -87,7 +87,7 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
     ready, channels = even_channels(ready, samples)
     said = said_of(ready)
     plain, near = ready, glanced(ready, said, samples)
-    ranges = measured(ready, samples) if near is None else near
+    ranges = measured(ready, samples, read_by_logarithms(ready, said)) if near is None else near
     ready = keep_small_results(ready, ranges)
     if near is not None:  # nothing is held times a power of two
         return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)

@@ -10,7 +10,7 @@ import pytest
 
 from openane.compiler import Model, compile
 from openane.devices import run
-from openane.graph import Graph
+from openane.graph import Graph, RoundedArray
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
@@ -61,6 +61,18 @@ def test_a_logarithm_reads_digits_of_quiet_sums(floor: bool) -> None:
     graph, inputs = logarithm(floor)
     assert error(graph, inputs)[0] < 1e-3
     assert error(graph, inputs, "as-is")[0] > 0.1
+
+
+@pytest.mark.parametrize("beside", [1.0, 2.0 ** -4])
+def test_what_a_logarithm_reads_is_raised_no_further_than_its_smallest_number_needs(beside: float) -> None:
+    """A logarithm of what is raised is larger, and is rounded before that is taken back."""
+    rng, builder = np.random.default_rng(7), GraphBuilder("near a number")
+    weight = (rng.standard_normal((64, 64)) * 2.0 ** -8).astype(np.float16)
+    sums = builder.single("linear", x=builder.input("x", "fp16", (16, 64)), weight=weight)
+    above = builder.single("add", x=builder.single("abs", x=sums), y=np.float16(beside))
+    graph = builder.finish({"y": builder.single("log", x=above, epsilon=0.0)})
+    inputs = {"x": (rng.standard_normal((16, 64)) / 4).astype(np.float16)}
+    assert error(graph, inputs)[0] <= 1.05 * error(graph, inputs, "as-is")[0]
 
 
 def test_a_logarithm_reads_digits_of_channels_far_apart() -> None:
@@ -170,3 +182,26 @@ def test_models_made_for_the_engine_keep_digits_of_small_sigmoids_alone() -> Non
 def test_gates_near_a_half_keep_their_table() -> None:
     graph, inputs, _ = scores("gates")
     assert rescale(graph, [inputs]).graph is graph
+
+
+@pytest.mark.parametrize("name", ["instance_norm", "layer_norm", "written out"])
+def test_an_epsilon_beside_small_variances_has_all_its_digits(name: str) -> None:
+    """fp16 has no number between 0 and 6e-8; of sums that are held times 2^e the epsilon is held times 4^e."""
+    rng, builder, epsilon = np.random.default_rng(8), GraphBuilder("norm"), 2e-8
+    weight = (rng.standard_normal((8, 8, 1, 1)) * 2.0 ** -14).astype(np.float16)
+    x = builder.single("conv", x=builder.input("x", "fp16", (1, 8, 8, 8)), weight=weight)
+    if name == "written out":
+        squares = builder.single("reduce_mean", x=builder.single("square", x=x), axes=[2, 3], keep_dims=True)
+        stated = RoundedArray(np.array(epsilon).astype(np.float16), np.array(epsilon, np.float32))
+        root = builder.single("rsqrt", x=builder.single("add", x=squares, y=stated), epsilon=0.0)
+        y = builder.single("mul", x=x, y=root)
+    else:
+        axes = {"axes": [2, 3]} if name == "layer_norm" else {}
+        y = builder.single(name, x=x, epsilon=epsilon, **axes)
+    inputs = {"x": rng.standard_normal((1, 8, 8, 8)).astype(np.float16)}
+    sums = np.einsum("oi,bihw->bohw", weight[:, :, 0, 0].astype(np.float64), inputs["x"].astype(np.float64))
+    centred = sums if name == "written out" else sums - sums.mean((2, 3), keepdims=True)
+    wanted = centred / np.sqrt(np.square(centred).mean((2, 3), keepdims=True) + epsilon)
+    graph = builder.finish({"y": y})
+    found = run(compile(graph, samples=inputs), inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    assert np.linalg.norm(found - wanted) <= 2e-3 * np.linalg.norm(wanted)
