@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, Operand, Value, numpy_type, substituted
+from openane.graph import Graph, Node, Operand, RoundedConstant, Value, numpy_type, substituted
 from openane.ops import get_op
 from openane.ops.half_bits import from_half
 from openane.ops.operands import default_data, element_type
 from openane.ops.spent import Spent
 
+EPSILON = "epsilon"
+"""The operand of a norm that is evaluated in all digits the model states: beside small variances each counts, and what
+is held times a power of two has them."""
 Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
@@ -130,6 +133,8 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray
         if operand is None:
             keywords[name] = None if parameter.default is None else \
                 _working(default_data(op.name, parameter, element_type(op.named, node.operands)))
+        elif op.normalises and name == EPSILON and isinstance(operand, RoundedConstant):
+            keywords[name] = operand.digits()
         else:
             keywords[name] = _data(parameter.variadic, operand, arrays,
                                    _array if computes and name not in op.widens else _held)

@@ -44,8 +44,8 @@ def _reference(*, x: np.ndarray, gamma: np.ndarray | None, beta: np.ndarray | No
 def _decompose(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
     """Layer normalisation over the spatial dimensions, then a gain and an offset per channel in one operation."""
     x, gamma, beta = node["x"], node.get("gamma"), node.get("beta")
-    epsilon = Arguments("instance_norm", PARAMETERS, node.operands).number("epsilon")
-    result = rewriter.single("layer_norm", x=x, axes=list(range(2, x.type.rank)), epsilon=epsilon)
+    result = rewriter.single("layer_norm", x=x, axes=list(range(2, x.type.rank)),
+                             epsilon=node.get("epsilon"))
     if is_plain(node):
         return (result,)
     channels = x.shape[1]

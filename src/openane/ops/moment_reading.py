@@ -15,6 +15,7 @@ from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
 from openane.ops.element_layouts import ElementLayout, LaidOut, Layouts, Runs, bare, padded, runs_of
 from openane.ops.moments import ONE, SAME, Moments, Spread, Terms, X, close, number, plus
+from openane.ops.weights import numbers
 from openane.record_classes import dataclass
 
 VIEWS = frozenset(["expand_dims", "identity", "reshape", "squeeze", "transpose", "cast", "flatten2d"])
@@ -203,7 +204,7 @@ class MomentReader:
             return own.terms
         if not value.constant or value.dtype not in REALS:
             return None
-        array = self.layouts.constant(value.array().astype(np.float64), layout, result.shape)
+        array = self.layouts.constant(numbers(value).astype(np.float64), layout, result.shape)
         return None if array is None else {ONE: array} if array.size > 1 else number(array.item())
 
     def _pair(self, node: Node, first: Terms, second: Terms) -> Terms | None:
@@ -245,7 +246,7 @@ class MomentReader:
         if own.logarithm:
             return self._exponential(node, own)
         epsilon = node.get("epsilon")
-        shifted = own.terms if epsilon is None else plus(own.terms, number(scalar(epsilon) or 0.0))
+        shifted = own.terms if epsilon is None else plus(own.terms, number(float(numbers(epsilon))))
         if node.op == "log":
             return replace(own, terms=shifted, logarithm=1.0)
         exponent = scalar(node["y"]) if node.op == "pow" else POWERS.get(node.op)

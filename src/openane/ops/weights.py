@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Node, RoundedConstant, TensorType, Value, mil_type, numpy_type
+from openane.graph import Node, RoundedArray, RoundedConstant, TensorType, Value, mil_type, numpy_type
 from openane.ops.half_bits import to_half
+from openane.ops.halves import SMALLEST
 from openane.ops.rewriter import Rewriter
 
 
@@ -23,6 +24,13 @@ def constant(name: str, array: np.ndarray, like: Value) -> Value:
 def numbers(value: Value) -> np.ndarray:
     """A constant's numbers, in all digits the model states."""
     return value.digits() if isinstance(value, RoundedConstant) else value.array()
+
+
+def kept_from_zero(epsilon: float) -> RoundedArray:
+    """What keeps a norm from dividing by 0: in fp16 no less than its smallest number, and in all its digits, which
+    count where tensors are held times a power of two."""
+    half = np.array(max(epsilon, SMALLEST)).astype(np.float16)
+    return RoundedArray(half, np.array(epsilon, np.float32))
 
 
 def rounded(name: str, array: np.ndarray, like: Value, digits: bool = False) -> Value:

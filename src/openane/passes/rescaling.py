@@ -16,6 +16,7 @@ from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
 from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, largest_exponent
 from openane.ops.unary import HELD
+from openane.ops.weights import numbers
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, biased, least
 from openane.passes.exponent_groups import Said
@@ -47,10 +48,9 @@ class Rescaling:
         self.known: dict[str, tuple[int, float]] = {}
         self.beyond: list[str] = []
         self._ways = {Relation.LINEAR: self._linear, Relation.SCALED: self._scaled, Relation.AFFINE: self._affine,
-                      Relation.TIED: self._tied, Relation.SUMMED: self._summed,
-                      Relation.GATED: self._gated, Relation.POWERS: self._powers,
-                      Relation.RAISING: self._raised, Relation.LOWERING: self._lowered, Relation.NORM: self._norm,
-                      Relation.SCORES: self._scores}
+                      Relation.TIED: self._tied, Relation.SUMMED: self._summed, Relation.GATED: self._gated,
+                      Relation.POWERS: self._powers, Relation.RAISING: self._raised,
+                      Relation.LOWERING: self._lowered, Relation.NORM: self._norm, Relation.SCORES: self._scores}
 
     def result(self) -> Graph:
         """The graph."""
@@ -241,7 +241,7 @@ class Rescaling:
         operands = self._others(node, about.operands) | {name: self._at(node[name], exponent)
                                                          for name, exponent in way.items()}
         if (epsilon := node.get("epsilon")) is not None:
-            operands["epsilon"] = max(float(epsilon.array()) * 2.0 ** way["x"], SMALLEST)
+            operands["epsilon"] = max(float(numbers(epsilon)) * 2.0 ** way["x"], SMALLEST)
         self._keep(node, self._add(node, operands), made)
 
     def _exponents_of(self, node: Node, degrees: Mapping[str, float], wanted: int) -> list[dict[str, int]]:
@@ -290,14 +290,14 @@ class Rescaling:
             return self._keep(node, self._add(node, self._plain(node)), 0)
         operands = self._others(node, ("x",)) | {"x": self._at(node["x"], exponent)}
         if (epsilon := node.get("epsilon")) is not None:
-            operands["epsilon"] = float(epsilon.array()) * 2.0 ** exponent
+            operands["epsilon"] = float(numbers(epsilon)) * 2.0 ** exponent
         made, = self._add(replace(node, name=f"{node.output.name}_rescaled"), operands)
         result = self._builder.single("add", node.name or None, node.source, x=made, y=-exponent * about.step)
         return self._keep(node, (result,), 0)
 
     def _norm(self, node: Node, about: Exponents) -> None:
         """The norm of x times 2^e, epsilon times its square, which with a variance as large must be an fp16 number."""
-        epsilon = float(node["epsilon"].array())
+        epsilon = float(numbers(node["epsilon"]))
         exponent = min(self._exponent(node["x"]), largest_exponent(4 * epsilon) // 2)
         operands = self._others(node, ("x",)) | {
             "x": self._at(node["x"], exponent), "epsilon": max(epsilon * 4.0 ** exponent, SMALLEST)}

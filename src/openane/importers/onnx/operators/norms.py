@@ -8,17 +8,16 @@ from math import prod
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.importers.composites import scaled
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
+from openane.ops.halves import SMALLEST
+from openane.ops.weights import kept_from_zero
 
-SMALLEST_EPSILON = 2.0 ** -24
-"""Smallest positive fp16: an epsilon below it would become 0 and protect from nothing."""
 
-
-def _epsilon(step: OnnxStep, default: float = 1e-5) -> float:
-    return max(step.real_attribute("epsilon", default), SMALLEST_EPSILON)
+def _epsilon(step: OnnxStep, default: float = 1e-5) -> RoundedArray:
+    return kept_from_zero(step.real_attribute("epsilon", default))
 
 
 def along_channels(step: OnnxStep, value: Value, rank: int) -> Value:
@@ -137,7 +136,7 @@ def _group_normalization(step: OnnxStep) -> Operand:
 
 
 def _mean_variance_normalization(step: OnnxStep) -> Operand:
-    return step.add("layer_norm", x=step.real(0), axes=step.integers("axes", (0, 2, 3)), epsilon=SMALLEST_EPSILON)
+    return step.add("layer_norm", x=step.real(0), axes=step.integers("axes", (0, 2, 3)), epsilon=SMALLEST)
 
 
 def _lp_normalization(step: OnnxStep) -> Operand:
@@ -146,7 +145,7 @@ def _lp_normalization(step: OnnxStep) -> Operand:
         raise step.refuse("p", power, "one of 1, 2")
     axis = step.front(step.integer("axis", -1), x.type.rank)
     norm = step.add(f"reduce_l{power}_norm", part="norm", x=x, axes=[axis], keep_dims=True)
-    return step.add("real_div", x=x, y=step.add("maximum", part="positive", x=norm, y=SMALLEST_EPSILON))
+    return step.add("real_div", x=x, y=step.add("maximum", part="positive", x=norm, y=SMALLEST))
 
 
 def _local_response_normalization(step: OnnxStep) -> Operand:

@@ -12,6 +12,7 @@ from openane.graph import RoundedArray, Value
 from openane.importers.step import to_half
 from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.ops.weights import kept_from_zero
 
 
 def _pairs(counts: tuple[int, ...]) -> list[int]:
@@ -232,9 +233,8 @@ def _instance_norm(step: TorchStep) -> Result:
                     epsilon=_epsilon(step))
 
 
-def _epsilon(step: TorchStep) -> float:
-    """Not less than what fp16 tells from 0."""
-    return max(float(step.argument("eps", 1e-5)), 6e-8)
+def _epsilon(step: TorchStep) -> RoundedArray:
+    return kept_from_zero(float(step.argument("eps", 1e-5)))
 
 
 OPERATORS: Mapping[str, Handler] = {
