@@ -11,6 +11,7 @@ from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.formats.blob import read_blob
 from openane.graph import Data, Graph, Node, TensorType, Value, numpy_type
 from openane.graph.mil import Blobs, parse_mil
+from openane.graph.states import READ, WRITERS
 from openane.importers.files import read_file
 from openane.ops import get_op
 from openane.ops.build import standing_for
@@ -102,17 +103,12 @@ def check_types(nodes: Iterable[Node]) -> None:
 def infer_types(node: Node) -> list[tuple[TensorType, Data]]:
     """Types of a node's results, with their data where that is small and known: shapes, and what is computed from them.
     UnsupportedError for an operation without a description, GraphError when its operands do not fit."""
-    op = get_op(node.op)
-    try:
-        types = result_types(op, node.operands)
-    except GraphError as error:
-        raise GraphError(f"{node.label}: {str(error).removeprefix(f'{node.op}: ')}") from None
-    x = node.get("x")
+    if node.op in (READ, *WRITERS):
+        return [] if node.op == WRITERS[0] else [(next(iter(node.values())).type, None)]
+    types, x = _types(node), node.get("x")
     if node.op == "shape" and x is not None:
         return [(types[0], np.array(x.shape, numpy_type(types[0].dtype)))]
-    known = all(value.constant and (isinstance(value.data, str) or value.type.elements <= SMALL)
-                for value in node.values())
-    if not known or any(each.elements > SMALL for each in types):
+    if not all(map(_is_small, node.values())) or any(each.elements > SMALL for each in types):
         return [(each, None) for each in types]
     try:
         arrays = evaluate_node(node, {})
@@ -120,6 +116,18 @@ def infer_types(node: Node) -> list[tuple[TensorType, Data]]:
         raise GraphError(f"{node.label}: cannot be computed: {error}") from error
     return [(each, np.asarray(array, numpy_type(each.dtype)).reshape(each.shape))
             for each, array in zip(types, arrays, strict=True)]
+
+
+def _is_small(value: Value) -> bool:
+    return value.constant and (isinstance(value.data, str) or value.type.elements <= SMALL)
+
+
+def _types(node: Node) -> Sequence[TensorType]:
+    op = get_op(node.op)
+    try:
+        return result_types(op, node.operands)
+    except GraphError as error:
+        raise GraphError(f"{node.label}: {str(error).removeprefix(f'{node.op}: ')}") from None
 
 
 def _list(types: Iterable[object]) -> str:

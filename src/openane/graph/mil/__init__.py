@@ -18,9 +18,10 @@ from collections.abc import Mapping, Sequence
 
 from openane.errors import GraphError
 from openane.graph.graph import Graph
-from openane.graph.mil.build import Blobs, Infer, build_graph
+from openane.graph.mil.build import build_graph
 from openane.graph.mil.printer import print_mil
 from openane.graph.mil.program import MilFunction, MilProgram
+from openane.graph.mil.scope import Blobs, Infer
 from openane.graph.mil.syntax import parse_syntax
 
 __all__ = ["Blobs", "Infer", "choose_function", "parse_mil", "parse_mil_functions", "print_mil"]

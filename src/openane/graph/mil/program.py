@@ -26,10 +26,12 @@ OPSET_NAMES = {"CoreML5": "ios15", "CoreML6": "ios16", "CoreML7": "ios17", "Core
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A declared type: a tensor or scalar, or a state holding one."""
+    """A declared type: a tensor or scalar, a state holding one, or a list of some."""
 
     type: TensorType
     state: bool = False
+    listed: bool = False
+    """A list of values of `type`."""
 
     @property
     def open(self) -> bool:
@@ -77,6 +79,16 @@ class Statement:
     arguments: dict[str, Expression]
     attributes: dict[str, Expression]
     position: int = 0
+    blocks: list[MilBlock] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MilBlock:
+    """Statements within a statement: a branch, or the condition or the body of a loop."""
+
+    inputs: list[tuple[Declared, str]]
+    statements: list[Statement]
+    outputs: list[Reference]
 
 
 @dataclass(slots=True)

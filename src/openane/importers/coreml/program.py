@@ -16,6 +16,7 @@ import numpy as np
 from openane.errors import FormatError, UnsupportedError
 from openane.formats.protobuf import Message
 from openane.graph import NUMPY_TYPES, TensorType
+from openane.graph.mil.control import CONTROL
 from openane.graph.mil.packed import byte_count, from_bytes
 from openane.graph.mil.program import (
     OPEN,
@@ -24,6 +25,7 @@ from openane.graph.mil.program import (
     Declared,
     Expression,
     Immediate,
+    MilBlock,
     MilFunction,
     MilProgram,
     Reference,
@@ -61,7 +63,7 @@ PLACES = Operations()
 
 def read_program(model: Message) -> MilProgram:
     """All functions of a Model's mlProgram. FormatError where the message contradicts itself, UnsupportedError for
-    what the form has and graphs do not (nested blocks, lists, ranks left open)."""
+    what the form has and graphs do not (ranks left open, tuples)."""
     stored = model.mlProgram
     program = MilProgram(PLACES, str(stored.version), _information(stored))
     described = {each.name: each for each in model.description.functions}
@@ -151,19 +153,29 @@ def _renamed(statement: Statement, old: str, new: str) -> Statement:
     arguments: dict[str, Expression] = {
         key: tuple(map(single, expression)) if isinstance(expression, tuple) else single(expression)
         for key, expression in statement.arguments.items()}
-    return replace(statement, arguments=arguments)
+    blocks = [replace(block, statements=[_renamed(each, old, new) for each in block.statements],
+                      outputs=[Reference(new, each.position) if each.name == old else each for each in block.outputs])
+              for block in statement.blocks]
+    return replace(statement, arguments=arguments, blocks=blocks)
 
 
 def _statement(operation: Message, position: int) -> Statement:
-    if operation.blocks:
+    """One operation. Those within its blocks have its position: what is in a loop is named by the loop."""
+    if operation.blocks and operation.type not in CONTROL:
         raise UnsupportedError(f"{operation.type} ({PLACES.place(position)})",
-                               "nested blocks are not supported: the engine has no control flow",
-                               remedy="unroll the loop or take the branch before export")
+                               "nested blocks belong to loops and branches", remedy="while_loop and cond")
     results = [(_declared(each.type, position), each.name) for each in operation.outputs]
     lists = _lists(operation.type)
     arguments = {key: _argument(argument, position, key in lists) for key, argument in operation.inputs.items()}
     attributes: dict[str, Expression] = {key: _value(value, position) for key, value in operation.attributes.items()}
-    return Statement(results, operation.type, arguments, attributes, position)
+    blocks = [_inner(block, position) for block in operation.blocks]
+    return Statement(results, operation.type, arguments, attributes, position, blocks)
+
+
+def _inner(block: Message, position: int) -> MilBlock:
+    return MilBlock([(_declared(each.type, position), each.name) for each in block.inputs],
+                    [_statement(operation, position) for operation in block.operations],
+                    [Reference(output, position) for output in block.outputs])
 
 
 def _lists(op: str) -> set[str]:
@@ -181,6 +193,8 @@ def _argument(argument: Message, position: int, listed: bool) -> Expression:
 def _declared(type_: Message, position: int) -> Declared:
     if "stateType" in type_:
         return Declared(_tensor_type(type_.stateType.wrappedType, position), state=True)
+    if "listType" in type_:
+        return Declared(_tensor_type(type_.listType.type, position), listed=True)
     return Declared(_tensor_type(type_, position))
 
 
