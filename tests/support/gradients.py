@@ -40,7 +40,7 @@ def wide(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
 
     for node in graph.nodes:
         op = get_op(node.op)
-        dtype = element_type({p.name: p for p in op.parameters}, node.operands)
+        dtype = element_type(op.parameters, node.operands)
         keywords = {p.name: data(node.operands[p.name], p.variadic) if p.name in node.operands
                     else _wide(default_data(op.name, p, dtype)) for p in op.parameters}
         results = (keywords["x"],) if _between_reals(node) else _results(op, keywords)

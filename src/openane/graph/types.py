@@ -17,6 +17,9 @@ NUMPY_TYPES: dict[str, np.dtype[np.generic]] = {
 }
 """Types of fewer than 8 bits, which only compressed weights have, are held one element per byte."""
 
+_NAMES = {dtype: name for name, dtype in reversed(NUMPY_TYPES.items())}
+"""MIL's names of numpy's types: of types that hold several, the first."""
+
 PACKED_BITS = {"int4": 4, "uint1": 1, "uint2": 2, "uint3": 3, "uint4": 4, "uint6": 6}
 """Bits per element of the types that files pack into bytes."""
 
@@ -63,7 +66,7 @@ def limits(dtype: str) -> tuple[int, int]:
 
 def mil_type(dtype: np.dtype[np.generic]) -> str:
     """The MIL name of a numpy type. GraphError when there is none."""
-    for name, known in NUMPY_TYPES.items():
-        if known == dtype:
-            return name
-    raise GraphError(f"numpy type {dtype} has no MIL name")
+    name = _NAMES.get(dtype)
+    if name is None:
+        raise GraphError(f"numpy type {dtype} has no MIL name")
+    return name

@@ -7,8 +7,7 @@ in composites.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
@@ -118,12 +117,16 @@ def unknown_operator(label: str, found: str, known: Iterable[str], otherwise: st
                             remedy=f"nearest supported: {', '.join(near)}" if near else otherwise)
 
 
-@contextmanager
-def typed_errors(label: str, what: str) -> Iterator[None]:
+class TypedErrors:
     """GraphError in place of what Python and numpy raise where a model is not what its operator asks for."""
-    try:
-        yield
-    except AneError:
-        raise
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
-        raise GraphError(f"{label}: {what}: {error}") from error
+
+    def __init__(self, label: str, what: str) -> None:
+        self._label, self._what = label, what
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, ValueError | LookupError | TypeError | AttributeError | ArithmeticError) and \
+                not isinstance(error, AneError):
+            raise GraphError(f"{self._label}: {self._what}: {error}") from error

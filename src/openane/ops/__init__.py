@@ -23,6 +23,7 @@ CLOSE = 0.7
 """How alike two names are, of at most 1, that are taken for one misspelt: below it nothing is suggested."""
 
 
+@cache
 def get_op(name: str) -> Op:
     """The operation MIL calls `name`. UnsupportedError names the nearest known ones."""
     try:

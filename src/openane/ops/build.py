@@ -15,7 +15,15 @@ from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
 from openane.ops.late_constant import LateConstant, rounds_later
-from openane.ops.operands import MAXIMUM_ELEMENTS, PLAIN, default_data, element_type, refusal, result_types
+from openane.ops.operands import (
+    MAXIMUM_ELEMENTS,
+    PLAIN,
+    default_data,
+    element_type,
+    refusal,
+    require_known,
+    result_types,
+)
 from openane.ops.spec import REQUIRED, Op, Parameter
 
 Given = Any
@@ -152,13 +160,11 @@ class GraphBuilder:
         return {id(old): new}
 
     def _operands(self, op: Op, base: str, given: Mapping[str, Given]) -> dict[str, Operand]:
-        parameters = op.named
-        unknown = next((key for key in given if key not in parameters), None)
-        if unknown is not None:
-            raise refusal(op.name, unknown, f"is not one it takes ({', '.join(parameters)})")
-        dtype = element_type(parameters, given)
+        require_known(op, given)
+        dtype = element_type(op.parameters, given)
         operands: dict[str, Operand] = {}
-        for key, parameter in parameters.items():
+        for parameter in op.parameters:
+            key = parameter.name
             if key in given:
                 operands[key] = self._operand(op, base, parameter, given[key], dtype)
             elif parameter.default is not None and parameter.default is not REQUIRED:

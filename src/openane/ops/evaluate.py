@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,12 +14,12 @@ from openane.graph import Graph, Node, Operand, RoundedConstant, Value, numpy_ty
 from openane.ops import get_op
 from openane.ops.half_bits import from_half
 from openane.ops.operands import default_data, element_type
+from openane.ops.spec import Op, Parameter
 from openane.ops.spent import Spent
 
 EPSILON = "epsilon"
 """The operand of a norm that is evaluated in all digits the model states: beside small variances each counts, and what
 is held times a power of two has them."""
-Reader = Callable[[Value, Mapping[int, np.ndarray]], Any]
 Seen = Callable[[Node, Mapping[int, np.ndarray]], None]
 """Told of a node when its results are known: operands and results by id(value)."""
 SeenTogether = Callable[[Node, Sequence[Mapping[int, np.ndarray]]], None]
@@ -50,6 +51,7 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
     them. Memory holds what is still to be read, of every sample."""
     several = [_inputs(graph, inputs) for inputs in samples]
     last = last_uses(graph)
+    done = done_after(last)
     spent = Spent(graph, last) if spend else None
     for position, node in enumerate(graph.nodes):
         wide = widened(node) if len(several) > 1 else node
@@ -57,11 +59,10 @@ def evaluate_together(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]],
             over = None if spent is None else spent.over(node, position, results)
             results.update(_results(wide, node, results, over))
         seen(node, several)
-        done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
         for results in several:
             if spent is not None:
-                spent.keep(done, results)
-            forget(results, done)
+                spent.keep(done[position], results)
+            forget(results, done[position])
     return [{value.name: np.asarray(_array(value, results)) for value in graph.outputs} for results in several]
 
 
@@ -69,17 +70,16 @@ def evaluate_beside(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]], c
     """Evaluates a graph for several samples as it is and, node by node beside it, with every node as `changed` makes
     it. Memory holds what is still to be read, of every sample, twice where it differs."""
     pairs: list[Pair] = [(given, dict(given)) for given in (_inputs(graph, inputs) for inputs in samples)]
-    last = last_uses(graph)
+    done = done_after(last_uses(graph))
     for position, node in enumerate(graph.nodes):
         wide = widened(node)
         for plain, _ in pairs:
             plain.update(_results(wide, node, plain))
         made = changed(node, pairs)
         _evaluate_other(node, made, pairs)
-        done = {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position}
         for pair in pairs:
             for results in pair:
-                forget(results, done)
+                forget(results, done[position])
 
 
 def _evaluate_other(node: Node, made: Node, pairs: Sequence[Pair]) -> None:
@@ -126,24 +126,16 @@ def evaluate_node(node: Node, arrays: Mapping[int, np.ndarray], over: np.ndarray
     """One node's results; `arrays` holds operands that are not constants by id(value). `over`: memory for the result,
     of an operation that takes such."""
     op = get_op(node.op)
-    computes = not op.positions  # of a large table only what is looked up is widened
     keywords: dict[str, Any] = {}
     for name, parameter in op.named.items():
         operand = node.operands.get(name)
-        if operand is None:
-            keywords[name] = None if parameter.default is None else \
-                _working(default_data(op.name, parameter, element_type(op.named, node.operands)))
-        elif op.normalises and name == EPSILON and isinstance(operand, RoundedConstant):
-            keywords[name] = operand.digits()
-        else:
-            keywords[name] = _data(parameter.variadic, operand, arrays,
-                                   _array if computes and name not in op.widens else _held)
+        keywords[name] = _left_out(op, parameter, node) if operand is None else _given(op, parameter, operand, arrays)
     if over is not None:
         keywords["over"] = over
     try:
         with np.errstate(all="ignore"):
             results = op.reference(**keywords)
-            return results if computes else tuple(map(_widened, results))
+            return tuple(map(_widened, results)) if op.positions else results
     except MemoryError:
         raise GraphError(f"{node.label}: there is not enough memory to compute it") from None
     except IndexError as error:
@@ -155,6 +147,14 @@ def last_uses(graph: Graph) -> dict[int, int]:
     table = {id(value): i for i, node in enumerate(graph.nodes) for value in (*node.outputs, *node.values())}
     for value in graph.outputs:
         table.pop(id(value), None)
+    return table
+
+
+def done_after(last: Mapping[int, int]) -> Mapping[int, list[int]]:
+    """The values, by id, of which nothing is read behind each position, of those of `last_uses`."""
+    table = defaultdict[int, list[int]](list)
+    for number, position in last.items():
+        table[position].append(number)
     return table
 
 
@@ -173,14 +173,26 @@ def _input(value: Value, inputs: Mapping[str, np.ndarray]) -> np.ndarray:
     return held
 
 
-def _data(variadic: bool, operand: Operand, arrays: Mapping[int, np.ndarray], read: Reader) -> Any:
-    if isinstance(operand, tuple):
-        return tuple(read(value, arrays) for value in operand)
-    return (read(operand, arrays),) if variadic else read(operand, arrays)
+def _left_out(op: Op, parameter: Parameter, node: Node) -> Any:
+    """What stands for an operand that a node does not state."""
+    data = None if parameter.default is None else \
+        default_data(op.name, parameter, element_type(op.parameters, node.operands))
+    return _widened(data) if isinstance(data, np.ndarray) else data
+
+
+def _given(op: Op, parameter: Parameter, operand: Operand, arrays: Mapping[int, np.ndarray]) -> Any:
+    """An operand as a reference takes it; of a large table only what is looked up is widened."""
+    if op.normalises and parameter.name == EPSILON and isinstance(operand, RoundedConstant):
+        return operand.digits()
+    read = _held if op.positions or parameter.name in op.widens else _array
+    if isinstance(operand, tuple) or parameter.variadic:
+        return tuple(read(value, arrays) for value in (operand if isinstance(operand, tuple) else (operand,)))
+    return read(operand, arrays)
 
 
 def _array(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
-    return _working(_held(value, arrays))
+    found = _held(value, arrays)
+    return _widened(found) if isinstance(found, np.ndarray) else found
 
 
 def _held(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
@@ -188,10 +200,6 @@ def _held(value: Value, arrays: Mapping[int, np.ndarray]) -> Any:
     if found is None:
         raise GraphError(f"{value.name!r} is used before it is made")
     return found
-
-
-def _working(data: np.ndarray | str | None) -> np.ndarray | str | None:
-    return _widened(data) if isinstance(data, np.ndarray) else data
 
 
 def _widened(array: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ def along(parameters: Sequence[Parameter]) -> Fewer:
     alike, and so are the others."""
     def fewer(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
         x, arguments = node["x"], Arguments(node.op, parameters, node.operands)
-        name = "axes" if "axes" in arguments.parameters else "axis"
+        name = "axes" if arguments.takes("axes") else "axis"
         axes = _axes(arguments, name, x.type.rank)
         groups = alike([axis in axes for axis in range(x.type.rank)])
         if len(groups) > MOST:
@@ -140,7 +140,7 @@ def along(parameters: Sequence[Parameter]) -> Fewer:
         over = [number for number, group in enumerate(groups) if group[0] in axes]
         changed: dict[str, Any] = {"x": reshaped(rewriter, x, joined(x.shape, groups)),
                                    name: np.array(over if name == "axes" else over[0], np.int32)}
-        if "keep_dims" in arguments.parameters:
+        if arguments.takes("keep_dims"):
             changed["keep_dims"] = np.bool_(True)
         weights = {name: node.get(name) for name in ("gamma", "beta")}
         changed |= {name: reshaped(rewriter, weight, [prod(x.shape[axis] for axis in groups[n]) for n in over])

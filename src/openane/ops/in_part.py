@@ -17,7 +17,7 @@ import numpy as np
 
 from openane.graph import Graph, Node, RoundedConstant, Value, substituted
 from openane.ops import get_op
-from openane.ops.evaluate import evaluate_node, forget, last_uses
+from openane.ops.evaluate import done_after, evaluate_node, forget, last_uses
 from openane.rounding import round_up
 
 LEAST, MULTIPLE = 128, 16
@@ -65,12 +65,12 @@ def evaluate_in_part(graph: Graph, inputs: Mapping[str, np.ndarray], seen: Seen)
     results = {id(value): np.asarray(inputs[value.name]) for value in graph.inputs}
     results = {number: array.astype(np.float32, copy=False) if array.dtype.kind == "f" else array
                for number, array in results.items()}
-    last = last_uses(graph)
+    done = done_after(last_uses(graph))
     for position, node in enumerate(graph.nodes):
         results.update(zip(map(id, node.outputs), _in_part(node, results), strict=True))
         if not seen(node, results):
             return False
-        forget(results, {id(value) for value in (*node.values(), *node.outputs) if last.get(id(value)) == position})
+        forget(results, done[position])
     return True
 
 

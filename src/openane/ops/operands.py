@@ -36,8 +36,11 @@ class Arguments:
     """
 
     def __init__(self, op: str, parameters: Sequence[Parameter], operands: Mapping[str, Operand]) -> None:
-        self.op, self.operands = op, operands
-        self.parameters = {parameter.name: parameter for parameter in parameters}
+        self.op, self.parameters, self.operands = op, parameters, operands
+
+    def takes(self, name: str) -> bool:
+        """Whether the operation has an operand called so."""
+        return any(parameter.name == name for parameter in self.parameters)
 
     def given(self, name: str) -> bool:
         """Whether the node states the operand itself."""
@@ -66,7 +69,7 @@ class Arguments:
 
     def like(self, name: str, x: Value, shape: tuple[int, ...] | None = None) -> Value | None:
         """A tensor of x's element type and of exactly `shape` (any shape when None); None when it may be left out."""
-        if name not in self.operands and self.parameters[name].default is not REQUIRED:
+        if name not in self.operands and self._parameter(name).default is not REQUIRED:
             return None
         value = self.tensor(name, (x.dtype,))
         if shape is not None and value.shape != shape:
@@ -77,7 +80,7 @@ class Arguments:
         """A constant operand's data, its default where the node leaves it out, None when there is neither."""
         value = self.operands.get(name)
         if value is None:
-            return default_data(self.op, self.parameters[name], element_type(self.parameters, self.operands))
+            return default_data(self.op, self._parameter(name), element_type(self.parameters, self.operands))
         if not isinstance(value, Value) or value.data is None:
             raise refusal(self.op, name, "must be a constant, known at compile time")
         return value.data
@@ -90,7 +93,7 @@ class Arguments:
             return None if default is None else tuple(default)
         if isinstance(data, str) or data.dtype.kind not in "iu" or data.ndim != 1:
             raise refusal(self.op, name, "must be a vector of integers", describe(data))
-        numbers = tuple(int(number) for number in data)
+        numbers = tuple(data.tolist())
         if count is not None and len(numbers) != count:
             raise refusal(self.op, name, f"must hold {count} integers", f"{len(numbers)}: {list(numbers)[:16]}")
         if minimum is not None and any(number < minimum for number in numbers):
@@ -143,6 +146,9 @@ class Arguments:
             raise refusal(self.op, name, "must be one number", describe(data))
         return float(data)
 
+    def _parameter(self, name: str) -> Parameter:
+        return next(parameter for parameter in self.parameters if parameter.name == name)
+
     def _check(self, name: str, value: Value, dtypes: Sequence[str], ranks: tuple[int, int]) -> None:
         if value.dtype not in dtypes:
             raise refusal(self.op, name, f"must have elements of {' or '.join(dtypes)}", value.type)
@@ -161,10 +167,10 @@ def normalised_axes(op: str, name: str, axes: Sequence[int], rank: int) -> tuple
     return tuple(front)
 
 
-def element_type(parameters: Mapping[str, Parameter], operands: Mapping[str, Any]) -> str | None:
+def element_type(parameters: Sequence[Parameter], operands: Mapping[str, Any]) -> str | None:
     """Element type an operation works in: that of its first tensor operand, in parameter order; others may be data."""
-    for name, parameter in parameters.items():
-        operand = operands.get(name) if parameter.kind == "tensor" else None
+    for parameter in parameters:
+        operand = operands.get(parameter.name) if parameter.kind == "tensor" else None
         if isinstance(operand, Value):
             return operand.dtype
         for value in operand if isinstance(operand, tuple | list) else ():
@@ -196,9 +202,7 @@ def result_types(op: Op, operands: Mapping[str, Operand]) -> tuple[TensorType, .
 
     GraphError when an operand is unknown, missing, not constant where it must be, or does not fit.
     """
-    for name in operands:
-        if name not in op.named:
-            raise refusal(op.name, name, f"is not one it takes ({', '.join(op.named)})")
+    require_known(op, operands)
     for parameter in op.parameters:
         if parameter.name in operands:
             _check_operand(op.name, parameter, operands[parameter.name])
@@ -210,6 +214,13 @@ def result_types(op: Op, operands: Mapping[str, Operand]) -> tuple[TensorType, .
             first = op.parameters[0].name
             raise refusal(op.name, first, f"gives a result outside 1 to {MAXIMUM_ELEMENTS} elements", result)
     return types
+
+
+def require_known(op: Op, operands: Mapping[str, Any]) -> None:
+    """GraphError for an operand that `op` does not take."""
+    if not operands.keys() <= op.named.keys():
+        name = next(name for name in operands if name not in op.named)
+        raise refusal(op.name, name, f"is not one it takes ({', '.join(op.named)})")
 
 
 def _check_operand(op: str, parameter: Parameter, operand: Operand) -> None:

@@ -117,9 +117,9 @@ def read_window(arguments: Arguments, extents: Sequence[int], kernel: Sequence[i
     return make_window(
         arguments.op, extents, kernel, pad_type=pad_type,
         strides=arguments.vector("strides", ones, minimum=1),
-        dilations=arguments.vector("dilations", ones, minimum=1) if "dilations" in arguments.parameters else ones,
+        dilations=arguments.vector("dilations", ones, minimum=1) if arguments.takes("dilations") else ones,
         pad=arguments.vector("pad", tuple(0 for _ in zeros), minimum=0) if zeros else (),
-        ceiling="ceil_mode" in arguments.parameters and arguments.flag("ceil_mode"))
+        ceiling=arguments.takes("ceil_mode") and arguments.flag("ceil_mode"))
 
 
 def _check_ceiling(op: str, pads: Sequence[int], same: bool) -> None:

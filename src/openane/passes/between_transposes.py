@@ -57,12 +57,11 @@ def _region(graph: Graph, turned: Mapping[int, Permutation]) -> dict[int, Permut
 
 def _layout(node: Node, layouts: Mapping[int, Permutation]) -> Permutation | None:
     """How all that a function of single elements reads is transposed; None where it is not, or differs."""
-    if not _by_element(node):
-        return None
     tensors = [value for value in node.values() if not value.constant]
     perms = {layouts.get(id(value)) for value in tensors}
-    same = all(value.shape == node.output.shape for value in tensors)
-    return perms.pop() if same and len(perms) == 1 else None
+    if len(perms) != 1 or None in perms or not _by_element(node):
+        return None
+    return perms.pop() if all(value.shape == node.output.shape for value in tensors) else None
 
 
 def _by_element(node: Node) -> bool:

@@ -101,11 +101,7 @@ class _Groups:
 
     def __init__(self, graph: Graph, said: Said, ranges: Ranges) -> None:
         self._graph, self._said, self._ranges = graph, said, ranges
-        self._made = graph.producers()
-        self._counts: dict[int, int] = {}
-        for node in graph.nodes:
-            if said.exponents[id(node)].relation in MADE or said.products[id(node)]:
-                self._counts |= dict.fromkeys(map(id, node.outputs), self._count(node))
+        self._made, self._counts = graph.producers(), _counts(graph, said)
         self._movable: dict[int, Sequence[int]] = {}
         self.found: dict[int, int] = {}
 
@@ -153,17 +149,6 @@ class _Groups:
                 if left:
                     self._lower(self._movable.get(id(x), ()), left)
 
-    def _count(self, node: Node) -> int:
-        """How many products each result of a node is a sum of; 0 where it is made of others, but of no sum. A constant
-        times a sum with constant weights is folded into these, and is such a sum then."""
-        about = self._said.exponents[id(node)]
-        if about.relation is Relation.SCALED:
-            x = node[about.operands[0]]
-            made = self._made.get(id(x))
-            weighted = made is not None and self._said.exponents[id(made)].relation in WEIGHTED
-            return self._counts.get(id(x), 0) if weighted else 0
-        return 1 if about.relation is Relation.AFFINE else self._said.products[id(node)]
-
     def _known(self, members: Sequence[int]) -> list[int]:
         return [member for member in members if member in self._ranges and self._ranges[member].usual]
 
@@ -185,6 +170,34 @@ class _Groups:
         """Whether what is stored and summed of a group has its digits with an exponent."""
         return all(self._ranges[member].usual * 2.0 ** exponent >= max(SMALL, least(self._counts.get(member, 0)))
                    for member in members)
+
+
+def stay_as_they_are(graph: Graph, said: Said, ranges: Ranges, times: tuple[float, float]) -> bool:
+    """Whether it is seen without looking for groups that nothing is `chosen` for ranges whose largest numbers and root
+    mean squares are up to, and from, so many times those: nothing is too large for a sum, nothing that can be given
+    digits lacks them, and there are no logarithms, which sums are raised for."""
+    larger, smaller = times
+    return all(seen.largest * larger <= LIMIT for seen in ranges.values()) and \
+        all(about.relation is not Relation.LOWERING for about in said.exponents.values()) and \
+        all(ranges[number].usual * smaller >= max(SMALL, least(count)) or not ranges[number].usual
+            for number, count in _counts(graph, said).items() if number in ranges)
+
+
+def _counts(graph: Graph, said: Said) -> dict[int, int]:
+    """How many products each value is a sum of, by id; 0 where it is made of others, but of no sum. A constant times a
+    sum with constant weights is folded into these, and is such a sum then."""
+    found, made = dict[int, int](), graph.producers()
+    for node in graph.nodes:
+        about, count = said.exponents[id(node)], said.products[id(node)]
+        if about.relation not in MADE and not count:
+            continue
+        if about.relation is Relation.SCALED:
+            x = node[about.operands[0]]
+            before = made.get(id(x))
+            weighted = before is not None and said.exponents[id(before)].relation in WEIGHTED
+            count = found.get(id(x), 0) if weighted else 0
+        found |= dict.fromkeys(map(id, node.outputs), 1 if about.relation is Relation.AFFINE else count)
+    return found
 
 
 def _products_room(node: Node, said: Said, ranges: Ranges) -> int:

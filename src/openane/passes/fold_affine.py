@@ -65,8 +65,8 @@ def _with_those_behind(node: Node, users: Mapping[int, list[Node]], outputs: set
         last = user
     if not behind:
         return node, ()
-    kept = digits or isinstance(weight, RoundedConstant)  # then biases keep theirs anyway
-    return folded_nodes((node, *behind), kept, lambda: _followed(node, _chain(node, behind), digits))
+    kept = digits or len(behind) == 1 or isinstance(weight, RoundedConstant)  # one bias gives them up afterwards
+    return folded_nodes((node, *behind), kept, lambda: _followed(node, _chain(node, behind), kept))
 
 
 def _chain(node: Node, behind: Sequence[Node]) -> list[tuple[Node, Affine]]:

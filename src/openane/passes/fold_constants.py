@@ -9,12 +9,14 @@ from openane.graph.budget import Budget
 from openane.ops import get_op
 from openane.ops.evaluate import evaluate_node
 from openane.ops.work import node_work
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import rebuilt, substituted
 
 LARGEST = 1 << 28
 """Elements a folded result may have: larger ones are left to be computed."""
 
 
+@made_once
 def fold_constants(graph: Graph) -> Graph:
     """The graph with constant results in place of the nodes that made them. Outputs stay results of nodes.
     UnsupportedError when they are more than the graph may make of itself (graph.budget)."""

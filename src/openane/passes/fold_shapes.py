@@ -6,9 +6,11 @@ from openane.graph import Graph, Node, Value, numpy_type
 from openane.graph.budget import Budget
 from openane.ops import get_op
 from openane.ops.fill import without_data
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import rebuilt, substituted
 
 
+@made_once
 def fold_shapes(graph: Graph) -> Graph:
     """The graph with constants in place of nodes that only read shapes. Outputs stay results of nodes.
     UnsupportedError when they are more than the graph may make of itself (graph.budget)."""

@@ -1,34 +1,43 @@
-"""Weights that are folded twice in one compilation and made once: ranges are measured on a folded graph, and the graph
-is then compiled from its beginning."""
+"""What two runs of the passes over one graph make alike is made once: ranges are measured on a folded graph, and the
+graph is then compiled from its beginning."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import field, replace
+from functools import wraps
 from itertools import islice
 
 import numpy as np
 
-from openane.graph import Node, RoundedConstant, Value
+from openane.graph import Graph, Node, RoundedConstant, Value
+from openane.graph.budget import STATED
+from openane.ops.accuracy import FUNCTIONS
 from openane.ops.late_constant import LateConstant
 from openane.record_classes import dataclass
 
 Key = tuple[int, bool, int, bytes]
 Folded = tuple[Node, tuple[Node, ...]]
 """A node, and those behind it that are folded into it."""
+Pass = Callable[[Graph], Graph]
+READ = (FUNCTIONS, STATED)
+"""What passes read of a graph's metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """What was made and was not asked for again.
+    """What was made; weights and nodes, as far as they were not asked for again.
 
-    `weights`, by the id of a weight's array, whether it has more digits, the id of how it is multiplied, and the bytes
-    of its gains: the array, which thereby keeps its id, and what the weight became. `nodes`, by the ids of a node and
-    those behind it, and how they are folded: these nodes, what became of them, and the weights that were made for it.
+    `graphs`, by a pass, what it reads of a graph's metadata, and the ids of its outputs and nodes: that graph, and what
+    the pass made of it. `weights`, by the id of a weight's array, whether it has more digits, the id of how it is
+    multiplied, and the bytes of its gains: the array, which thereby keeps its id, and what the weight became. `nodes`,
+    by the ids of a node and those behind it, and how they are folded: these nodes, what became of them, and the weights
+    that were made for it.
     """
 
+    graphs: dict[tuple[object, ...], tuple[Graph, Graph]] = field(default_factory=dict)
     weights: dict[Key, tuple[np.ndarray, Value]] = field(default_factory=dict)
     nodes: dict[tuple[bool, tuple[int, ...]], tuple[Sequence[Node], Folded, tuple[Key, ...]]] = field(
         default_factory=dict)
@@ -45,6 +54,22 @@ def folded_once() -> Iterator[None]:
         yield
     finally:
         _MADE.reset(token)
+
+
+def made_once(rewrite: Pass) -> Pass:
+    """The pass, which gives again what it made of the same nodes before, while `folded_once` lasts."""
+    @wraps(rewrite)
+    def remembered(graph: Graph) -> Graph:
+        made = _MADE.get(None)
+        if made is None:
+            return rewrite(graph)
+        key = (rewrite, *map(graph.metadata.get, READ), *map(id, graph.outputs), None, *map(id, graph.nodes))
+        if key not in made.graphs:
+            made.graphs[key] = graph, rewrite(graph)
+        before, result = made.graphs[key]
+        return graph if result is before else replace(graph, nodes=result.nodes, outputs=result.outputs)
+
+    return remembered
 
 
 def folded(weight: Value, product: object, gains: bytes, make: Callable[[], Value]) -> Value:

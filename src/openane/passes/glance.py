@@ -13,10 +13,10 @@ from openane.graph import Graph, Node
 from openane.ops import get_op
 from openane.ops.drawn_inputs import Drawn
 from openane.ops.in_part import cut, evaluate_in_part
-from openane.passes.exponent_choice import bordered, chosen, strays
+from openane.passes.exponent_choice import bordered, chosen, stay_as_they_are, strays
 from openane.passes.exponent_groups import Said
 from openane.passes.ranges import REARRANGING, Range, of_array
-from openane.passes.small_results import keep_small_results
+from openane.passes.small_results import keep_small_results, may_be_marked
 
 LARGEST = 4.0
 """How much larger or smaller the largest number of a tensor may be than it is in the part."""
@@ -51,6 +51,8 @@ def glanced(graph: Graph, said: Said, samples: Sequence[Mapping[str, np.ndarray]
 
 def _settled(graph: Graph, said: Said, ranges: Mapping[int, Range]) -> bool:
     """Whether nothing is held times a power of two, and the same functions are marked, whatever the ranges nearby."""
+    if stay_as_they_are(graph, said, ranges, (LARGEST, 1 / USUAL)) and not may_be_marked(graph):
+        return True
     marked, together = _marked(graph, ranges), bordered(graph, said, ranges)
     for factors in BESIDE:
         nearby = {number: _times(seen, *factors) for number, seen in ranges.items()}

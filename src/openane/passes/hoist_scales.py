@@ -10,9 +10,11 @@ from openane.ops import get_op
 from openane.ops.affine import factor
 from openane.ops.rewriter import fresh_name
 from openane.ops.spec import Movement
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 
+@made_once
 def hoist_scales(graph: Graph) -> Graph:
     """The graph with scalar products directly behind the products they can be folded into."""
     users, outputs, producers = graph.users(), set(map(id, graph.outputs)), graph.producers()

@@ -21,12 +21,14 @@ from openane.ops.written_norms import written_norms
 from openane.ops.written_phases import written_phases
 from openane.ops.written_spreads import written_roots, written_variances
 from openane.passes.dead_code import remove_dead_code
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 TAKES = {"gamma": factor, "beta": summand}
 """What an operand that is taken up is to the result (Op.takes_up)."""
 
 
+@made_once
 def recognise(graph: Graph) -> Graph:
     """The graph with operations that were written out in others as themselves."""
     names, placed = taken_names(graph), PlacedGraph(graph)

@@ -8,9 +8,11 @@ from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.spec import Movement
 from openane.ops.transpose import in_order
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import rebuilt, substituted
 
 
+@made_once
 def remove_identities(graph: Graph) -> Graph:
     """The graph without nodes whose result is their operand x, unless the result is an output of the graph."""
     outputs = {id(value) for value in graph.outputs}

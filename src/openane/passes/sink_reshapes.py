@@ -8,11 +8,13 @@ from dataclasses import replace
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.affine import power_of_two
+from openane.passes.folded_once import made_once
 from openane.passes.rewrite import only_user, rebuilt
 
 FLOATS = ("fp16", "fp32")
 
 
+@made_once
 def sink_reshapes(graph: Graph) -> Graph:
     """The graph with views moved behind elementwise nodes that alone read them."""
     users, outputs = graph.users(), {id(value) for value in graph.outputs}

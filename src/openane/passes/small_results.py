@@ -20,6 +20,11 @@ USUAL = 2.0 ** -2
 """Results whose root mean square is smaller have less error by a share of them."""
 
 
+def may_be_marked(graph: Graph) -> bool:
+    """Whether there is a function that may be marked."""
+    return any(map(_may_be_marked, graph.nodes))
+
+
 def keep_small_results(graph: Graph, ranges: Ranges) -> Graph:
     """The graph with such functions marked; itself where there are none. Where functions are not to be close, as those
     of models that were made for the engine, it takes one task more: these are marked where results are small alone."""

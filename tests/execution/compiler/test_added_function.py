@@ -37,10 +37,12 @@ def added(tmp_path: Path) -> Iterator[None]:
     path = ops.__path__
     path.append(str(tmp_path))
     ops.all_ops.cache_clear()
+    ops.get_op.cache_clear()
     yield
     path.remove(str(tmp_path))
     sys.modules.pop("openane.ops.cube", None)
     ops.all_ops.cache_clear()
+    ops.get_op.cache_clear()
 
 
 def graph(loss: bool = False) -> ane.Graph:

@@ -98,3 +98,20 @@ def test_what_is_folded_before_ranges_are_measured_is_not_folded_again():
         assert made["bias"].array() is not first["bias"].array()
         for name in ("weight", "bias"):
             assert made[name].array().tobytes() == second[name].array().tobytes()
+
+
+@pytest.mark.parametrize("steps", [["add"], ["mul"], ["mul", "add"], ["add", "mul"], ["add", "mul", "add"]])
+def test_a_bias_that_was_folded_with_digits_is_what_it_is_without(steps):
+    builder = GraphBuilder()
+    y = builder.single("conv", x=builder.input("x", "fp16", (1, 2, 4, 4)), weight=np.ones((2, 2, 1, 1), np.float16))
+    for step in steps:
+        digits = np.array([1 / 3, 3.3333], np.float32).reshape(2, 1, 1)
+        y = builder.single(step, x=y, y=RoundedArray(digits.astype(np.float16), digits))
+    graph = builder.finish([y])
+    with folded_once():
+        _, after = (fold_affine(graph, digits).nodes for digits in (True, False))
+    (made,), (alone,) = after, fold_affine(graph).nodes
+    for name in ("weight", "bias"):
+        one, other = made.get(name), alone.get(name)
+        assert type(one) is type(other)
+        assert one is None or one.array().tobytes() == other.array().tobytes()

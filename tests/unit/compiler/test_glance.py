@@ -9,8 +9,10 @@ from openane.graph import Graph
 from openane.ops.build import GraphBuilder
 from openane.ops.drawn_inputs import drawn
 from openane.passes import rescale
+from openane.passes.exponent_choice import chosen, stay_as_they_are
 from openane.passes.exponent_groups import said_of
 from openane.passes.glance import glanced
+from openane.passes.ranges import Range, measured
 
 SIDE, LAYERS, CHANNELS = 128, 3, 16
 
@@ -54,3 +56,15 @@ def test_samples_that_somebody_gives_are_looked_at_whole() -> None:
     assert glanced(graph, said, [drawn(graph)]) is not None
     assert glanced(graph, said, [dict(drawn(graph))]) is None
     assert glanced(graph, said, [drawn(graph), drawn(graph, seed=1)]) is None
+
+
+@pytest.mark.parametrize("gain", [2.0 ** power for power in range(-10, 9)])
+def test_where_nothing_is_looked_for_nothing_is_found(gain: float) -> None:
+    graph = _network(gain)
+    said, times = said_of(graph), (4.0, 0.8)
+    ranges = measured(graph, [drawn(graph)])
+    nearby = {number: Range(seen.largest * times[0], seen.usual * times[1]) for number, seen in ranges.items()}
+    wanted = chosen(graph, said, nearby)
+    found = bool(wanted.values or wanted.sums)
+    assert stay_as_they_are(graph, said, ranges, times) <= (not found)
+    assert stay_as_they_are(graph, said, ranges, times) or not 1 <= gain <= 4

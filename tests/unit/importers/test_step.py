@@ -13,7 +13,7 @@ from openane.importers.espresso.layer import EspressoLayer as EspressoLayer
 from openane.importers.netplist.unit import Unit
 from openane.importers.onnx.step import OnnxStep as OnnxStep
 from openane.importers.shapes import agreeing, only_inputs
-from openane.importers.step import ImportStep, in_half, to_half, typed_errors, unknown_operator
+from openane.importers.step import ImportStep, TypedErrors, in_half, to_half, unknown_operator
 from openane.importers.torch.step import TorchStep as TorchStep
 from openane.ops.build import GraphBuilder
 
@@ -70,9 +70,9 @@ def test_errors_say_what_the_format_calls_it() -> None:
 
 def test_what_python_raises_is_typed() -> None:
     for kind in (ValueError, KeyError, IndexError, ZeroDivisionError, AttributeError):
-        with pytest.raises(GraphError, match=r"it: malformed node: .*no"), typed_errors("it", "malformed node"):
+        with pytest.raises(GraphError, match=r"it: malformed node: .*no"), TypedErrors("it", "malformed node"):
             raise kind("no")
-    with pytest.raises(UnsupportedError, match="is known already"), typed_errors("it", "malformed node"):
+    with pytest.raises(UnsupportedError, match="is known already"), TypedErrors("it", "malformed node"):
         raise UnsupportedError("it", "is known already")
 
 

@@ -14,7 +14,7 @@ from openane.importers.coreml.features import CHANNELS, default_shape, image_col
 from openane.importers.coreml.layers import LAYERS, CoremlLayer
 from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
 from openane.importers.shapes import only_inputs
-from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
 
@@ -138,7 +138,7 @@ class _Import:
         name = self._name(next(iter(layer.output), "") or layer.name or kind, position)
         step = CoremlLayer(label, name, self.builder, kind, getattr(layer, kind),
                            [self.known[each] for each in layer.input], list(layer.output), self.exact)
-        with typed_errors(label, "malformed layer"):
+        with TypedErrors(label, "malformed layer"):
             result = LAYERS[kind](step)
         results = result if isinstance(result, tuple) else (result,)
         if len(results) < len(layer.output):

@@ -18,7 +18,7 @@ from openane.importers.espresso.layer import EspressoLayer
 from openane.importers.espresso.layers import HANDLERS
 from openane.importers.files import is_there
 from openane.importers.shapes import only_inputs
-from openane.importers.step import typed_errors
+from openane.importers.step import TypedErrors
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
 
@@ -156,7 +156,7 @@ class _Import:
         names = [f"{name}.{self.left[name]}" if self.left[name] else name for name in tops]
         inputs = [self.known[name] for name in _blobs(layer, "bottom")]
         stated = [self.stated.get(name) for name in tops]
-        with typed_errors(layer.label, "malformed layer"):
+        with TypedErrors(layer.label, "malformed layer"):
             result = handler(EspressoLayer(layer.label, names[0], self.builder, layer, inputs, names, stated,
                                            self.blobs))
         results = result if isinstance(result, tuple) else (result,)

@@ -17,7 +17,7 @@ from openane.importers.netplist.neurons import GROUP
 from openane.importers.netplist.unit import COMMON, DIMENSIONS, Unit
 from openane.importers.netplist.units import HANDLERS
 from openane.importers.netplist.weights import TYPES, NetplistWeights
-from openane.importers.step import typed_errors
+from openane.importers.step import TypedErrors
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
 from openane.record_classes import dataclass
@@ -145,7 +145,7 @@ class _Import:
                     self._operands(entry), self.rank, weights, units[bias].section("Params") if bias else None)
         if bias is not None:
             self.folded[bias] = name
-        with typed_errors(entry.label, "malformed unit"):
+        with TypedErrors(entry.label, "malformed unit"):
             value = self.known[self.folded[name]] if name in self.folded else handler(unit)
         _check_channels(entry, value)
         if dtype != "fp16":

@@ -39,7 +39,7 @@ from openane.importers.onnx.references import lasts, read_by
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored
 from openane.importers.shapes import only_inputs
-from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
@@ -187,7 +187,7 @@ class _Import:
         """Imports one node, which refers to tensors of these names."""
         label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
         operator = self._operator(node, label)
-        inputs, outputs = list(node.input), list(node.output)
+        inputs, outputs = names[:len(node.input)], list(node.output)
         origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
@@ -198,7 +198,7 @@ class _Import:
                         partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
                         not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding, self.producer)
         try:
-            with typed_errors(label, "malformed node"):
+            with TypedErrors(label, "malformed node"):
                 result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)
         except RunTimeOperandError as error:
             if error.inputs:

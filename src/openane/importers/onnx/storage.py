@@ -143,9 +143,10 @@ class Storage:
         its data cannot be reached; whatever the onnx package raises for malformed tensors."""
         if not is_stored(tensor):
             return _written(tensor)
-        location = next((entry.value for entry in tensor.external_data if entry.key == "location"), OWN)
+        place = {entry.key: entry.value for entry in tensor.external_data}
+        location = place.get("location", OWN)
         if self._own is not None and location == OWN:
-            return self._from_own(tensor, label)
+            return self._from_own(tensor, place, label)
         if self._folder is None:
             raise FormatError(f"{label}: weights are kept in another file",
                               expected="a path to the model, not its bytes", found=location)
@@ -158,9 +159,9 @@ class Storage:
             raise FormatError(f"{label}: weights kept beside the model cannot be read: {error}") from None
         return np.asarray(onnx.numpy_helper.to_array(held))
 
-    def _from_own(self, tensor: Any, label: str) -> np.ndarray:
+    def _from_own(self, tensor: Any, place: Mapping[str, str], label: str) -> np.ndarray:
         large = tensor.data_type == _FLOAT and len(tensor.dims) == MATRIX
-        data = self._read({entry.key: entry.value for entry in tensor.external_data}, label, large)
+        data = self._read(place, label, large)
         plain = _PLAIN_TYPES.get(tensor.data_type)
         if plain is not None:
             return np.frombuffer(data, plain).reshape(tuple(tensor.dims))

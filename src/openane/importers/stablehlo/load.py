@@ -22,7 +22,7 @@ from openane.importers.stablehlo.operators import ELEMENTWISE, IN_ANY_ORDER, OPE
 from openane.importers.stablehlo.step import Handler, Shared, StableStep, StableTensor
 from openane.importers.stablehlo.syntax import Function, Module, StableBlock, StableStatement, parse
 from openane.importers.stablehlo.values import StableType
-from openane.importers.step import typed_errors, unknown_operator
+from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
@@ -180,7 +180,7 @@ class _Walk:
         label = self.module.label(statement)
         operands = [self._known(name, known, label) for name in statement.operands]
         step = self._step(statement, operands, label, known)
-        with typed_errors(label, "its operands are not understood"):
+        with TypedErrors(label, "its operands are not understood"):
             found = self._found(step)
         if len(found) != len(statement.results) or len(found) != len(statement.types):
             raise GraphError(f"{label}: states {len(statement.types)} results for {len(statement.results)} names, "

@@ -14,7 +14,7 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
 from openane.importers.shapes import agreeing
-from openane.importers.step import typed_errors
+from openane.importers.step import TypedErrors
 from openane.importers.torch.experts import expert_order
 from openane.importers.torch.exported import Program, needed, package, read, taken_apart, with_shapes
 from openane.importers.torch.operators import OPERATORS
@@ -138,7 +138,7 @@ class _Import:
             self._refuse_random(node, label)
             raise unknown(label, name)
         step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
-        with typed_errors(label, "its arguments are not understood"):
+        with TypedErrors(label, "its arguments are not understood"):
             return _checked(step, handler(step))
 
     def _unordered(self, node: Any, arguments: Mapping[str, Any]) -> Any:

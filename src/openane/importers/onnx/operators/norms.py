@@ -12,6 +12,7 @@ from openane.graph import RoundedArray, Value
 from openane.importers.composites import scaled
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
+from openane.ops.half_bits import to_half
 from openane.ops.halves import SMALLEST
 from openane.ops.weights import kept_from_zero
 
@@ -47,8 +48,20 @@ def _batch_constant(step: OnnxStep, x: Value) -> Operand:
     if x.type.rank < 3:
         shifted = step.add("mul", part="gain", x=x, y=step.half(gain, 1))
         return step.add("add", x=shifted, y=step.half(offset - mean * gain, 2))
-    return step.add("batch_norm", x=x, mean=step.rounded(mean, 3), variance=np.ones(variance.shape, np.float16),
-                    gamma=step.rounded(gain, 1), beta=step.rounded(offset, 2), epsilon=0.0)
+    middle, factor, shift = _rounded(step, {3: mean, 1: gain, 2: offset})
+    return step.add("batch_norm", x=x, mean=middle, variance=np.ones(variance.shape, np.float16), gamma=factor,
+                    beta=shift, epsilon=0.0)
+
+
+def _rounded(step: OnnxStep, vectors: Mapping[int, np.ndarray]) -> list[RoundedArray]:
+    """Vectors made from inputs of these numbers in fp16, with the digits that were rounded away: all at once, as each
+    has few numbers. GraphError as of OnnxStep.rounded."""
+    shapes = {vector.shape for vector in vectors.values()}
+    table = np.stack(list(vectors.values())) if len(shapes) == 1 else None
+    halves = None if table is None else to_half(table)
+    if table is None or halves is None or not np.isfinite(halves).all():
+        return [step.rounded(vector, index) for index, vector in vectors.items()]
+    return list(map(RoundedArray, halves, table.astype(np.float32)))
 
 
 def _batch_computed(step: OnnxStep, x: Value, mean: Value, variance: Value) -> Value:
