@@ -113,6 +113,21 @@ def test_loops_without_a_bound_are_refused(graph_of, monkeypatch):
         graph_of(counted)
 
 
+def test_loops_within_loops_are_bounded_where_they_come_to_nothing(graph_of, monkeypatch):
+    def nested(mb, x):
+        def loop(body):
+            return lambda held: mb.while_loop(_cond=lambda turn, held: mb.less(x=turn, y=9),
+                                              _body=lambda turn, held: (mb.add(x=turn, y=1), body(held)),
+                                              loop_vars=(mb.const(val=np.int32(0)), held))[1]
+
+        return mb.add(x=x, y=loop(loop(loop(lambda held: mb.add(x=held, y=1.0))))(mb.const(val=np.float32(0))))
+
+    assert np.allclose(first(graph_of(nested)), X + 9 ** 3)
+    monkeypatch.setattr(control, "MOST_STATEMENTS", 1000)
+    with pytest.raises(UnsupportedError, match="1000 statements"):
+        graph_of(nested)
+
+
 def test_lists_hold_what_loops_put_there(graph_of):
     def program(mb, x):
         held = mb.make_list(init_length=4, elem_shape=(2, 6), dtype="fp32")

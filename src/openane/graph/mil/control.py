@@ -24,6 +24,9 @@ MOST_COMPUTED = 128
 """Of one loop whose condition is computed: every turn is computed, and chosen or not."""
 MOST_NODES = 100_000
 """What all loops of a program may come to."""
+MOST_STATEMENTS = 400_000
+"""Of all blocks as they are written out, those among them that are known and come to nothing: loops within loops
+multiply."""
 
 Result = Held
 Control = Callable[[Scope, Statement], Sequence[Result]]
@@ -40,6 +43,7 @@ def _run(scope: Scope, block: MilBlock, given: Sequence[Held]) -> list[Held]:
         raise GraphError(f"a block takes {len(block.inputs)} values, {len(given)} are given")
     outer, scope.values = scope.values, dict(scope.values)
     scope.inside += 1
+    scope.written += 1 + len(block.statements)
     try:
         for (_, name), held in zip(block.inputs, given, strict=True):
             scope.hold(name, held, 0)
@@ -81,7 +85,7 @@ def _while_loop(scope: Scope, statement: Statement) -> Sequence[Result]:
         kept = now if going is None else [_chosen(scope, statement, going, *pair)
                                           for pair in zip(now, kept, strict=True)]
         computed += going is not None
-        if computed > MOST_COMPUTED or len(scope.nodes) > MOST_NODES:
+        if computed > MOST_COMPUTED or len(scope.nodes) > MOST_NODES or scope.written > MOST_STATEMENTS:
             break
     raise _endless(scope, statement, computed)
 
@@ -95,7 +99,7 @@ def _endless(scope: Scope, statement: Statement, computed: int) -> UnsupportedEr
                                        "export one turn as a model with its state as inputs and outputs, and let the "
                                        "host loop")
     return UnsupportedError(label, "every turn of a loop becomes operations of its own", found="more",
-                            limit=f"{MOST_TURNS} turns, {MOST_NODES} operations",
+                            limit=f"{MOST_TURNS} turns, {MOST_NODES} operations, {MOST_STATEMENTS} statements",
                             remedy="export a part of the turns as a model with its state as inputs and outputs, and "
                                    "let the host loop")
 

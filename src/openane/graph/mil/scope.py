@@ -44,7 +44,8 @@ Held = Value | Listed
 class Scope:
     """`statement` builds one; `infer` is set when the function leaves dimensions open, or has blocks; `outputs` are
     names of its results, which they keep; `inside` is how many blocks surround what is built now, `serial` numbers what
-    is made there; `constants` are those of blocks by the id of their statement, for all turns."""
+    is made there, `written` counts its statements; `constants` are those of blocks by the id of their statement, for
+    all turns."""
 
     places: Places
     blobs: Blobs | None
@@ -57,6 +58,7 @@ class Scope:
     outputs: frozenset[str] = frozenset()
     inside: int = 0
     serial: int = 0
+    written: int = 0
     constants: dict[int, Value] = field(default_factory=dict)
 
     def define(self, type_: TensorType, name: str, position: int, data: Data = None) -> Value:
