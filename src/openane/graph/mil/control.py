@@ -85,9 +85,13 @@ def _while_loop(scope: Scope, statement: Statement) -> Sequence[Result]:
         kept = now if going is None else [_chosen(scope, statement, going, *pair)
                                           for pair in zip(now, kept, strict=True)]
         computed += going is not None
-        if computed > MOST_COMPUTED or len(scope.nodes) > MOST_NODES or scope.written > MOST_STATEMENTS:
+        if computed > MOST_COMPUTED or _too_much(scope):
             break
     raise _endless(scope, statement, computed)
+
+
+def _too_much(scope: Scope) -> bool:
+    return len(scope.nodes) > MOST_NODES or scope.written > MOST_STATEMENTS
 
 
 def _endless(scope: Scope, statement: Statement, computed: int) -> UnsupportedError:
