@@ -53,4 +53,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("band_part", PARAMETERS, _infer, _reference, rules=MOVED, lower=_lower, gradient=_gradient,
+          homogeneous=lambda node: ("x",),
           note="A product with a mask, as defined: inf outside the band becomes NaN."),)

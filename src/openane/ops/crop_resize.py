@@ -18,7 +18,7 @@ from openane.ops.gradients import Backward, mapped_back, only, reshaped, total
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE
-from openane.ops.sampling import MODES, grid, linear, lower_maps, mapped
+from openane.ops.sampling import MODES, NEIGHBOURS, grid, linear, lower_maps, mapped
 from openane.ops.shaped import written_as
 from openane.ops.slice import as_operands
 from openane.ops.spec import Op, Parameter, Upstream
@@ -197,4 +197,4 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("crop_resize", PARAMETERS, _infer, _reference, rules=(*ENGINE, constant_boxes), lower=_lower,
-          gradient=_gradient),)
+          gradient=_gradient, homogeneous=lambda node: ("x",), averages=lambda node: NEIGHBOURS),)

@@ -66,6 +66,11 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.mix(lowering.result(node.output), source, axis, ones[::-1, ::-1] if arguments.flag("reverse") else ones)
 
 
+def _averages(node: Node) -> int:
+    """The longest sum has every element of its line."""
+    return node["x"].shape[Arguments("cumsum", PARAMETERS, node.operands).axis("axis", node["x"].type.rank)]
+
+
 def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str, Operand]:
     """Sums from the other end."""
     arguments = Arguments("cumsum", PARAMETERS, node.operands)
@@ -74,5 +79,5 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 
 OPS = (Op("cumsum", PARAMETERS, _infer, _reference, rules=(*ENGINE, short), lower=_lower, gradient=_gradient,
-          fewer=along(PARAMETERS),
+          fewer=along(PARAMETERS), homogeneous=lambda node: ("x",), averages=_averages,
           note="Each sum is rounded to fp16 once; inf and NaN reach all sums of their line."),)

@@ -22,7 +22,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.movement import place_for, select
 from openane.ops.operands import Arguments, refusal
 from openane.ops.rules import ENGINE, MOVED
-from openane.ops.sampling import MODES, grid, linear, lower_maps, mapped, nearest
+from openane.ops.sampling import MODES, NEIGHBOURS, grid, linear, lower_maps, mapped, nearest
 from openane.ops.slice import as_operands
 from openane.ops.spec import Movement, Op, Parameter, Upstream
 
@@ -157,6 +157,11 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, lower_maps(lowering, tensor, plan, place), node.output.shape)
 
 
+def _averages(node: Node, *, name: str) -> int:
+    """Between neighbours each dimension is summed by itself."""
+    return 0 if _is_nearest(Arguments(name, PARAMETERS[name], node.operands)) else NEIGHBOURS
+
+
 LINEAR = "Error up to 2^-10 of the largest neighbour per dimension; inf and NaN spread along resized lines."
 
 
@@ -174,5 +179,5 @@ OPS = tuple(Op(name, parameters, partial(_infer, name=name), partial(_reference,
                rules=MOVED if name.endswith("nearest_neighbor") else ENGINE, lower=_lower,
                note="" if name.endswith("nearest_neighbor") else LINEAR, gradient=_gradient,
                moves={"upsample_nearest_neighbor": Movement.ORDER, "resize_nearest_neighbor": Movement.PART}.get(name),
-               homogeneous=lambda node: ("x",))
+               homogeneous=lambda node: ("x",), averages=partial(_averages, name=name))
             for name, parameters in PARAMETERS.items())

@@ -14,6 +14,9 @@ from openane.ops.movement import taken_along
 
 MODES = ("DEFAULT", "STRICT_ALIGN_CORNERS", "ALIGN_CORNERS", "OFFSET_CORNERS", "UNALIGN_CORNERS")
 
+NEIGHBOURS = 2
+"""Elements that an interpolated one is summed of, along one dimension."""
+
 
 def grid(mode: str, extent: float, results: int) -> np.ndarray:
     """Positions of `results` samples in a source of `extent` elements, unclipped, float64."""

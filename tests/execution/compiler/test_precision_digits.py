@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -205,3 +206,19 @@ def test_an_epsilon_beside_small_variances_has_all_its_digits(name: str) -> None
     graph = builder.finish({"y": y})
     found = run(compile(graph, samples=inputs), inputs, "simulator?arithmetic=exact")["y"].astype(np.float64)
     assert np.linalg.norm(found - wanted) <= 2e-3 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(("name", "settings"), [
+    ("cumsum", {"axis": 2}), ("resize_bilinear", {"target_size_height": 13, "target_size_width": 11}),
+    ("crop_resize", {"roi": np.array([[[[[0.0]], [[1.3]], [[0.7]], [[6.1]], [[5.9]]]]]), "target_height": 5,
+                     "target_width": 4}),
+    ("band_part", {"lower": 2, "upper": 1})])
+def test_sums_that_no_weights_make_keep_the_digits_of_small_numbers(name: str, settings: dict[str, Any]) -> None:
+    rng, builder = np.random.default_rng(9), GraphBuilder("small")
+    weight = (rng.standard_normal((8, 8, 1, 1)) * 2.0 ** -12).astype(np.float16)
+    small = builder.single("conv", x=builder.input("x", "fp16", (1, 8, 8, 8)), weight=weight)
+    made = builder.single(name, x=small, **settings)
+    made = builder.single("reshape", x=made, shape=[1, 8, *made.shape[-2:]])
+    graph = builder.finish({"y": builder.single("conv", x=made, weight=(weight.astype(np.float32) * 2.0 ** 20)
+                                                .astype(np.float16))})
+    assert error(graph, {"x": rng.standard_normal((1, 8, 8, 8)).astype(np.float16)})[0] <= 1e-3
