@@ -195,7 +195,7 @@ def _judged(graph: Graph, made: Model, known: Intermediates, kept: list[Kept], s
     wanted, ranges = _reference(graph, sample, any(map(rounds, known.graph.nodes)))
     sizes = step_sizes(known.graph)
     outputs = tuple(_output(name, found.get(name), array, sizes.get(name)) for name, array in wanted.items())
-    faults = judge.faults(all(output.right for output in outputs))
+    faults = judge.faults(all(output.right for output in outputs), known.graph.outputs)
     return Checked(graph.name, made.target, precision, source, outputs, tuple(faults),
                    tuple(_rows(graph, rows, ranges)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,15 +10,16 @@ import numpy as np
 from openane.checking import reasons
 from openane.checking.beside import Link, Seen, first_small
 from openane.checking.causes import GRAVE, INHERITING, Cause, NumericFault, ranked
+from openane.checking.followed import Followed
 from openane.checking.names import Names, short
 from openane.checking.numbers import infinities, largest, relative, usual
+from openane.checking.offsets import Offsets
 from openane.checking.operands import (
     adds,
     computes_places,
     constants,
     decides,
     dropped,
-    keeps_scale,
     offset,
     single,
     sums,
@@ -35,8 +37,6 @@ HEALTHY = 0.01
 """Error of inputs up to which an operation, and not what is before it, is why its result is wrong."""
 AMPLIFIED = 0.03
 """Error that a result inherits from inputs which have hardly any, from which its operation is named."""
-HIDING = 0.3
-"""Of an error what an offset must hide for its operation to be named."""
 DROPPED = 0.2
 """Of an error what rounded products must explain to be why."""
 
@@ -64,7 +64,7 @@ class Judge:
         self._found: list[NumericFault] = []
         self._place = 0
         self._nodes: list[Node] = []
-        self._offsets: dict[int, tuple[Node, float, float]] = {}
+        self._offsets, self._followed = Offsets(names), Followed()
         self._sizes: dict[int, float] = {}
         self._slight: NumericFault | None = None
 
@@ -72,6 +72,7 @@ class Judge:
         """Judges one result."""
         self._place += 1
         self._nodes.append(seen.node)
+        self._followed.follow(seen)
         self._sizes[id(seen.value)] = seen.usual
         found = self._constant(seen) or (self._read(seen) if seen.made is None else self._stored(seen, seen.made))
         if found is None and seen.made is not None and not self._found:
@@ -79,7 +80,8 @@ class Judge:
         if found is not None and not any(each.operation == found.operation and each.cause == found.cause
                                          for each in self._found):
             self._found.append(found)
-        self._remember(seen)
+            self._followed.begin(seen.value, found)
+        self._offsets.remember(seen)
 
     def take(self, value: Value, array: np.ndarray) -> None:
         """Judges an input of the model."""
@@ -91,11 +93,12 @@ class Judge:
                                        "scale the input down before the model and its first weights up", 1.0, 0,
                                        int(np.count_nonzero(np.abs(array) > LARGEST))))
 
-    def faults(self, right: bool) -> list[NumericFault]:
+    def faults(self, right: bool, outputs: Sequence[Value] = ()) -> list[NumericFault]:
         """In the order they are computed, but for those whose error is small beside that of others, or beside what
-        they inherit: they come last. Where every output is `right`, only what is grave; where one is not and nothing
-        stands out, the operation at which errors grow most."""
-        found = [each for each in self._found if not right or each.severity >= GRAVE]
+        they inherit: they come last. Where every output is `right`, only what is grave, and whose error reaches one of
+        these `outputs`; where one is not and nothing stands out, the operation at which errors grow most."""
+        found = [each for each in self._found
+                 if not right or (each.severity >= GRAVE and self._followed.reaches(each, outputs))]
         if not found:
             return [self._slight] if self._slight is not None and not right else []
         return ranked(found, lambda first, second: self._leads(first.place, second.place))
@@ -253,7 +256,7 @@ class Judge:
         """Healthy inputs, and a wrong result: what the operation takes away was what its inputs had digits for, or it
         is a function that is steep there."""
         link = next(link for link in seen.chain if link.inherited >= inherited / 2)
-        hidden = self._hidden(link, inherited)
+        hidden = self._offsets.hiding(link, inherited)
         felt = short(self._names.of(link.node))
         if hidden is not None:
             node, size, detail = hidden
@@ -289,18 +292,6 @@ class Judge:
         made = [self._names.maker(value) for value in node.values() if not value.constant]
         return [short(each) for each in made if each != self._names.of(node)]
 
-    def _hidden(self, link: Link, inherited: float) -> tuple[Node, float, float] | None:
-        """Of what a link reads the operation that added a constant beside which its own digits went."""
-        for value in link.node.values():
-            node = self._names.producer(value)
-            while node is not None and id(node.outputs[0]) not in self._offsets and (
-                    keeps_numbers(node) or keeps_scale(node)):
-                node = next((self._names.producer(each) for each in node.values() if not each.constant), None)
-            known = None if node is None else self._offsets.get(id(node.outputs[0]))
-            if known is not None and known[2] >= HIDING * inherited:
-                return known
-        return None
-
     def _behind_bias(self, seen: Seen, made: np.ndarray) -> NumericFault | None:
         """A sum whose products were dropped, which its bias hides."""
         bias = offset(seen.node, seen.near) if sums(seen.node) and not seen.counted else None
@@ -310,17 +301,6 @@ class Judge:
         if detail < NOTABLE or product is None or dropped(product) < DROPPED * detail:
             return None
         return self._made(seen, seen.node, Cause.PRODUCTS, reasons.products(product, detail), detail)
-
-    def _remember(self, seen: Seen) -> None:
-        """Keeps what constant an operation added, and what its other digits then err, by id of the result."""
-        bias = None if seen.hosted or seen.counted else offset(seen.node, seen.near)
-        held = seen.near if seen.made is None else seen.made
-        if bias is None or held.dtype.kind != "f" or not np.isfinite(held).all():
-            return
-        if seen.made is None:
-            with np.errstate(over="ignore"):
-                held = held.astype(np.float16).astype(np.float64)
-        self._offsets[id(seen.value)] = (seen.node, usual(bias), relative(held, seen.near, bias))
 
 
 def _vanishes(link: Link) -> bool:

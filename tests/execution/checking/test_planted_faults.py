@@ -86,6 +86,24 @@ def test_small_numbers_that_no_output_shows_are_named_where_nothing_cancels() ->
     assert found.cause is None
 
 
+@pytest.mark.parametrize("precision", ["as-is", "safe"])
+def test_scores_too_small_to_matter_to_a_softmax_are_not_named(precision: str) -> None:
+    s = Site(7)
+    x = s.b.input("x", "fp16", (1, 16, 32))
+    weights = {name: s.rng.standard_normal((32, 32)) * size for name, size in
+               (("query", 2.0 ** -13), ("key", 2.0 ** -13), ("value", 0.2))}
+    query, key, value = (s.b.single("linear", x=x, weight=weight.astype(np.float16), name=name)
+                         for name, weight in weights.items())
+    scores = s.b.single("matmul", x=query, y=key, transpose_y=True, name="scores")
+    shares = s.b.single("softmax", x=scores, axis=-1, name="shares")
+    found = ane.check(s.done(s.b.single("matmul", x=shares, y=value, name="mixed")), precision=precision)
+    assert found.right
+    assert found.cause is None, found.cause
+    found = ane.check(s.done(scores), precision=precision)
+    assert found.cause is None or named(found) == "scores"
+    assert found.right is (found.cause is None)
+
+
 def fault(name: str, cause: Cause, severity: float, place: int) -> NumericFault:
     """One of the faults of a model, whose results are numbered."""
     return NumericFault(name, name, cause, "", "", severity, place)
