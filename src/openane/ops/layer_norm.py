@@ -1,6 +1,7 @@
 """layer_norm: (x - mean) / sqrt(variance + epsilon) * gamma + beta, mean and variance over `axes` (all by default).
 
-gamma and beta have the shape of x's normalised dimensions, in x's order.
+gamma and beta have the shape of x's normalised dimensions, in x's order. `scale`, above 0, is none of MIL's: what is
+multiplied by gamma is times that, where results are held times a power of two (passes.rescale).
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from openane.ops.operands import Arguments
 from openane.ops.rewriter import Rewriter
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, OperationEvidence, Parameter, Upstream
-from openane.ops.weights import without
+from openane.ops.weights import scale_of, without
 
 PARAMETERS = (
     Parameter("x"), Parameter("axes", const=True, default=None, kind="int32"),
     Parameter("gamma", const=True, default=None), Parameter("beta", const=True, default=None),
-    Parameter("epsilon", const=True, default=1e-5),
+    Parameter("epsilon", const=True, default=1e-5), Parameter("scale", const=True, default=None),
 )
 
 
@@ -38,11 +39,12 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     arguments.like("gamma", x, shape)
     arguments.like("beta", x, shape)
     arguments.number("epsilon")
+    scale_of(arguments)
     return (x.type,)
 
 
 def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | None, beta: np.ndarray | None,
-               epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
+               epsilon: np.ndarray, scale: np.ndarray | None) -> tuple[np.ndarray, ...]:
     over = tuple(range(x.ndim)) if axes is None else tuple(sorted(int(axis) % x.ndim for axis in axes))
     shape = tuple(extent if i in over else 1 for i, extent in enumerate(x.shape))
     made = np.empty(x.shape, x.dtype)
@@ -50,6 +52,8 @@ def _reference(*, x: np.ndarray, axes: np.ndarray | None, gamma: np.ndarray | No
         wide = part.astype(np.float64)
         result = wide - wide.mean(axis=over, keepdims=True)
         result /= np.sqrt(np.square(result).mean(axis=over, keepdims=True) + float(epsilon))
+        if scale is not None:
+            result *= float(scale)
         if gamma is not None:
             result *= gamma.reshape(shape)
         if beta is not None:
@@ -69,7 +73,7 @@ def _lower(node: Node, lowering: Lowering) -> None:
     steps = [(data.reshape(shape), function) for data, function in vectors if isinstance(data, np.ndarray)]
     final = lowering.result(node.output)
     result = lowering.scratch(final.shape) if steps else final
-    lowering.normalise(result, source, axes, arguments.number("epsilon"))
+    lowering.normalise(result, source, axes, arguments.number("epsilon"), scale_of(arguments))
     for position, (vector, function) in enumerate(steps):
         target = final if position == len(steps) - 1 else lowering.scratch(final.shape)
         lowering.elementwise(target, result, lowering.constant(vector), function)
@@ -96,6 +100,8 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     found: dict[str, Operand] = {}
     if beta is not None and backward.wants(beta):
         found["beta"] = reshaped(backward, unbroadcast(backward, given, shape), beta.shape)
+    if arguments.given("scale"):
+        given = backward.single("mul", x=given, y=scale_of(arguments))
     if gamma is not None and backward.wants(gamma):
         slope = unbroadcast(backward, product(backward, given, normal), shape)
         found["gamma"] = reshaped(backward, slope, gamma.shape)

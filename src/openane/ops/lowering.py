@@ -148,8 +148,9 @@ class Lowering(Protocol):
         """target = table(sum over `axis`), rows left as they lie; False, with nothing done, where that cannot be."""
         ...
 
-    def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
-        """target = (source - mean) / sqrt(variance + epsilon), statistics over `axes`."""
+    def normalise(self, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float,
+                  scale: float = 1.0) -> None:
+        """target = scale * (source - mean) / sqrt(variance + epsilon), statistics over `axes`."""
         ...
 
     def convolution(self, target: Tensor, source: Tensor, weights: np.ndarray, bias: np.ndarray | None, *,

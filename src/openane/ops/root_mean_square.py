@@ -3,7 +3,7 @@
 l2_norm: x / sqrt(sum of squares + epsilon) over the last three dimensions. rms_norm is no MIL operation: it is what
 passes.recognise makes of x * rsqrt(mean(x^2) + epsilon) * gamma, so that squares, mean, epsilon and root are one
 reduction, in which squares do not overflow. Results are within 0.2 % (roundings of the root, the product and gamma);
-epsilon is an fp16 number: below 3e-8 it vanishes.
+epsilon is an fp16 number: below 3e-8 it vanishes. Its `scale` is that of layer_norm.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from openane.ops.lowering import Lowering, Tensor
 from openane.ops.operands import Arguments
 from openane.ops.rules import ENGINE
 from openane.ops.spec import Op, Parameter, Upstream
+from openane.ops.weights import scale_of
 
 L2_NORM = (Parameter("x"), Parameter("epsilon", const=True, default=1e-6))
 RMS_NORM = (
     Parameter("x"), Parameter("axes", const=True, kind="int32"), Parameter("gamma", const=True, default=None),
-    Parameter("epsilon", const=True, default=1e-5),
+    Parameter("epsilon", const=True, default=1e-5), Parameter("scale", const=True, default=None),
 )
 
 
@@ -42,6 +43,7 @@ def _infer_rms(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
     axes = arguments.axes("axes", x.type.rank) or ()
     arguments.like("gamma", x, tuple(x.shape[axis] for axis in axes))
     arguments.number("epsilon")
+    scale_of(arguments)
     return (x.type,)
 
 
@@ -52,10 +54,12 @@ def _l2_reference(*, x: np.ndarray, epsilon: np.ndarray) -> tuple[np.ndarray, ..
 
 
 def _rms_reference(*, x: np.ndarray, axes: np.ndarray, gamma: np.ndarray | None,
-                   epsilon: np.ndarray) -> tuple[np.ndarray, ...]:
+                   epsilon: np.ndarray, scale: np.ndarray | None) -> tuple[np.ndarray, ...]:
     over = tuple(sorted(int(axis) % x.ndim for axis in axes))
     wide = x.astype(np.float64)
     result = wide / np.sqrt(np.square(wide).mean(axis=over, keepdims=True) + float(epsilon))
+    if scale is not None:
+        result = result * float(scale)
     if gamma is not None:
         result = result * gamma.reshape(_shape_over(x.shape, over))
     return (result.astype(x.dtype),)
@@ -90,8 +94,9 @@ def _lower_rms(node: Node, lowering: Lowering) -> None:
     gamma, final = arguments.constant("gamma"), lowering.result(node.output)
     number = _one_number(gamma)
     target = final if number is not None else lowering.scratch(source.shape)
-    share = 1 / prod(source.shape[axis] for axis in axes)
-    _divided(lowering, target, source, axes, share, arguments.number("epsilon"), 1.0 if number is None else number)
+    down = scale_of(arguments) ** -2
+    share = down / prod(source.shape[axis] for axis in axes)
+    _divided(lowering, target, source, axes, share, down * arguments.number("epsilon"), number or 1.0)
     if number is None:
         vector = lowering.constant(np.asarray(gamma).reshape(_shape_over(source.shape, axes)))
         lowering.elementwise(final, target, vector, Binary.MULTIPLY)
@@ -110,6 +115,8 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     x, given = node["x"], only(upstream)
     arguments = Arguments(node.op, L2_NORM if node.op == "l2_norm" else RMS_NORM, node.operands)
     axes, share = tuple(range(x.type.rank - 3, x.type.rank)), 1.0
+    if node.op == "rms_norm" and arguments.given("scale"):
+        given = backward.single("mul", x=given, y=scale_of(arguments))
     if node.op == "rms_norm":
         axes = arguments.axes("axes", x.type.rank) or ()
         share = 1 / prod(x.shape[axis] for axis in axes)

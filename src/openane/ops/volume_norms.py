@@ -45,6 +45,7 @@ def _of_rows(norm: Node) -> bool:
 
 
 def is_plain(norm: Node) -> bool:
-    """Whether a norm has no gain and offset but ones and zeros."""
-    return all(vector is None or (vector.constant and bool((vector.array() == number).all()))
-               for vector, number in ((norm.get("gamma"), 1), (norm.get("beta"), 0)))
+    """Whether a norm has no gain and offset but ones and zeros, and no scale."""
+    return norm.get("scale") is None and all(
+        vector is None or (vector.constant and bool((vector.array() == number).all()))
+        for vector, number in ((norm.get("gamma"), 1), (norm.get("beta"), 0)))

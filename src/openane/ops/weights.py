@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from openane.graph import Node, RoundedArray, RoundedConstant, TensorType, Value, mil_type, numpy_type
 from openane.ops.half_bits import to_half
 from openane.ops.halves import SMALLEST
+from openane.ops.operands import Arguments, refusal
 from openane.ops.rewriter import Rewriter
 
 
@@ -24,6 +26,14 @@ def constant(name: str, array: np.ndarray, like: Value) -> Value:
 def numbers(value: Value) -> np.ndarray:
     """A constant's numbers, in all digits the model states."""
     return value.digits() if isinstance(value, RoundedConstant) else value.array()
+
+
+def scale_of(arguments: Arguments) -> float:
+    """The scale of a norm, 1 where none is given; GraphError for one that is no power of two."""
+    scale = arguments.number("scale") if arguments.given("scale") else 1.0
+    if not (scale > 0 and math.frexp(scale)[0] == 0.5):
+        raise refusal(arguments.op, "scale", "must be a power of two", scale)
+    return scale
 
 
 def kept_from_zero(epsilon: float) -> RoundedArray:

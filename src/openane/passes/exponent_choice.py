@@ -45,7 +45,7 @@ RAISED = 2.0 ** 6
 SMALL = 2.0 ** 4 * SMALLEST_NORMAL
 """Tensors whose root mean square is smaller lose digits where they are stored."""
 MADE = (Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.POWERS, Relation.RAISING,
-        Relation.GATED)
+        Relation.GATED, Relation.NORM)
 """Whose results can be given digits by an exponent; what others make has been rounded by then."""
 WEIGHTED = (Relation.LINEAR, Relation.SCALED)
 """What may be one sum with constant weights, after another."""

@@ -14,12 +14,13 @@ from openane.graph import Graph, Node, Operand, Value
 from openane.ops import get_op
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.exponents import Exponents, Relation
-from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL, largest_exponent
+from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import HELD
 from openane.ops.weights import numbers
 from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, biased, least
 from openane.passes.exponent_groups import Said
+from openane.passes.norm_exponents import held_norm
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import share, times
 
@@ -296,12 +297,11 @@ class Rescaling:
         return self._keep(node, (result,), 0)
 
     def _norm(self, node: Node, about: Exponents) -> None:
-        """The norm of x times 2^e, epsilon times its square, which with a variance as large must be an fp16 number."""
-        epsilon = float(numbers(node["epsilon"]))
-        exponent = min(self._exponent(node["x"]), largest_exponent(4 * epsilon) // 2)
-        operands = self._others(node, ("x",)) | {
-            "x": self._at(node["x"], exponent), "epsilon": max(epsilon * 4.0 ** exponent, SMALLEST)}
-        self._keep(node, self._add(node, operands), 0)
+        """x and the result at exponents of their own."""
+        wanted = self._exponent(node.output)
+        held = held_norm(node, self._exponent(node["x"]), wanted)
+        result, = self._add(node, self._others(node, ("x",)) | held.operands | {"x": self._at(node["x"], held.read)})
+        self._keep(node, (self._multiplied(result, wanted - held.made, node.output, True),), wanted)
 
     def _scores(self, node: Node, about: Exponents) -> None:
         """Scores are compared at their own exponent, and their differences to the largest, which may be as small as

@@ -11,7 +11,7 @@ import pytest
 
 from openane.compiler import Model, compile
 from openane.devices import run
-from openane.graph import Graph, RoundedArray
+from openane.graph import Graph, RoundedArray, Value
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
@@ -222,3 +222,24 @@ def test_sums_that_no_weights_make_keep_the_digits_of_small_numbers(name: str, s
     graph = builder.finish({"y": builder.single("conv", x=made, weight=(weight.astype(np.float32) * 2.0 ** 20)
                                                 .astype(np.float16))})
     assert error(graph, {"x": rng.standard_normal((1, 8, 8, 8)).astype(np.float16)})[0] <= 1e-3
+
+
+@pytest.mark.parametrize("gain", [False, True], ids=["alone", "with a gain"])
+@pytest.mark.parametrize("name", ["layer_norm", "rms_norm"])
+def test_norms_of_numbers_far_below_the_root_of_their_epsilon(name: str, gain: bool) -> None:
+    """Results are as small as what is read: they are held times a power of two, which the root of the norm takes up."""
+    rng, builder = np.random.default_rng(0), GraphBuilder("tiny")
+
+    def linear(x: Value, size: float) -> Value:
+        return builder.single("linear", x=x, weight=(rng.standard_normal((32, 32)) * size / 6).astype(np.float16))
+
+    gains = {"gamma": rng.uniform(0.5, 2, 32).astype(np.float16)} if gain else {}
+    small = linear(builder.input("x", "fp16", (1, 16, 32)), 2.0 ** -13)
+    tiny = builder.single("mul", x=small, y=np.float16(2.0 ** -14))
+    first = builder.single(name, x=tiny, axes=[-1], epsilon=1e-5, **gains)
+    second = builder.single(name, x=linear(first, 4.0), axes=[-1], epsilon=1e-5)
+    graph = builder.finish({"y": builder.single("mul", x=linear(second, 2.0 ** 14), y=np.float16(100))})
+    inputs = {"x": rng.standard_normal((1, 16, 32)).astype(np.float16)}
+    found, model = error(graph, inputs)
+    assert found <= 1e-3
+    assert tasks(model) <= tasks(compile(graph, precision="as-is")) + 2

@@ -43,17 +43,19 @@ class Loops:
     step: int
 
 
-def normalise(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float) -> None:
-    """target = source normalised over `axes`."""
+def normalise(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], epsilon: float,
+              scale: float = 1.0) -> None:
+    """target = source normalised over `axes`, times `scale`: that of the root, of whose squares a smaller share is
+    taken, and as much less is added."""
     if len(axes) == 1 and axes[0] == plane_axis(source.rank) and 1 < source.shape[axes[0]] == source.elements:
-        _as_row(context, target, source, axes[0], epsilon)
+        _as_row(context, target, source, axes[0], epsilon, scale)
         return
     count = float(np.prod([source.shape[axis] for axis in axes]))
     loops = _loops(context, target, source, axes)
     if loops is None:
-        _in_steps(context, target, source, axes, 1 / count, epsilon)
+        _in_steps(context, target, source, axes, 1 / count, epsilon, scale)
         return
-    mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon))
+    mean_scale, small = float(np.float32(1 / count)), float(np.float16(epsilon / scale ** 2))
     channels = loops.source.shape[1]
     row = round_up(channels * ELEMENT, ROW * context.limits.l2_alignment)
     slot = context.blocks.add(VirtualBuffer(2 * row, BufferKind.L2))
@@ -62,20 +64,22 @@ def normalise(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequ
     repeated = replace(mean, shape=loops.source.shape)
     context.emit(Reduction(first=loops.source, result=mean, final_scale=mean_scale))
     context.emit(Reduction(first=repeated, second=loops.source, result=spread, negate=True,
-                           function=Binary.SQUARE_SUM, final_scale=mean_scale, epsilon=small, root=Root.RSQRT))
+                           function=Binary.SQUARE_SUM, final_scale=mean_scale / scale ** 2, epsilon=small,
+                           root=Root.RSQRT))
     n, c = loops.first.shape[:2]
     rows = replace(mean, shape=(n, c, 1, 2, 1), strides=(0, loops.step, 0, row, 0))
     context.emit(GainOffset(first=loops.first, second=rows, result=loops.target, subtract=True))
 
 
-def _as_row(context: RecipeContext, target: Tensor, source: Tensor, axis: int, epsilon: float) -> None:
+def _as_row(context: RecipeContext, target: Tensor, source: Tensor, axis: int, epsilon: float,
+            scale: float) -> None:
     """Planes without pixels, normalised as a row where it lies in L2: in and out by a planar operation, as Apple's
     compiler does."""
     order = (*(d for d in range(source.rank) if d != axis), axis)
     line = context.near(source.shape, axis)
     result = line if line.space is Space.L2 else context.scratch(source.shape, order)
     context.elementwise(line, source)
-    normalise(context, result.transpose(order), line.transpose(order), (source.rank - 1,), epsilon)
+    normalise(context, result.transpose(order), line.transpose(order), (source.rank - 1,), epsilon, scale)
     context.elementwise(target, result)
 
 
@@ -127,7 +131,7 @@ def _access(tensor: Tensor, plane: tuple[int, int], pixel: Sequence[tuple[int, i
 
 
 def _in_steps(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequence[int], share: float,
-              epsilon: float) -> None:
+              epsilon: float, scale: float) -> None:
     """Mean, difference, reciprocal root of the mean square, product."""
     longest = max(axes, key=lambda axis: source.shape[axis])
     row = source.contiguous
@@ -140,6 +144,6 @@ def _in_steps(context: RecipeContext, target: Tensor, source: Tensor, axes: Sequ
     context.reduce(mean, context.with_last(source, longest) if turned else source, axes, final_scale=share)
     centred = context.scratch(source.shape, order)
     context.elementwise(centred, source, mean, subtract=True)
-    context.reduce(spread, context.with_last(centred, longest) if turned else centred, axes, final_scale=share,
-                   epsilon=epsilon, root=Root.RSQRT, square=True)
+    context.reduce(spread, context.with_last(centred, longest) if turned else centred, axes,
+                   final_scale=share / scale ** 2, epsilon=epsilon / scale ** 2, root=Root.RSQRT, square=True)
     context.elementwise(target, centred, spread, Binary.MULTIPLY)

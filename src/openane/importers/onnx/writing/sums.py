@@ -73,6 +73,8 @@ def _spread(step: OutgoingNode, name: str, axes: Sequence[int]) -> str:
 
 def _scaled(step: OutgoingNode, tensor: str, axes: Sequence[int]) -> str:
     """What a norm made, times gamma and plus beta where they are given."""
+    if step.node.get("scale") is not None:
+        tensor = step.add("Mul", tensor, step.number(step.arguments.number("scale")))
     for op, name in (("Mul", "gamma"), ("Add", "beta")):
         if step.node.get(name) is not None:
             tensor = step.add(op, tensor, _spread(step, name, axes))
@@ -92,7 +94,7 @@ def _squares(step: OutgoingNode, tensor: str, axes: Sequence[int], op: str = "Re
 def _layer_norm(step: OutgoingNode) -> str:
     """ONNX's norm is over the last dimensions; over others it is composed."""
     axes, rank = _axes(step), step.node["x"].type.rank
-    if axes != tuple(range(axes[0], rank)):
+    if axes != tuple(range(axes[0], rank)) or step.arguments.given("scale"):
         centred = step.add("Sub", step.read(), step.add("ReduceMean", step.read(), step.integers(axes)))
         return _scaled(step, _over_root(step, centred, _squares(step, centred, axes)), axes)
     gamma = step.optional("gamma") or step.array(np.ones(step.node["x"].shape[axes[0]:]))
