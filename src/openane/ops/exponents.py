@@ -31,6 +31,9 @@ TIED = {Movement.SHAPE, Movement.DIMENSIONS, Movement.REPEATS, Movement.ORDER, M
 SAME_SCALE = {Binary.ADD, Binary.MAXIMUM, Binary.MINIMUM}
 STEPS = 4
 """By which power of two a point is multiplied to see the degree of a function: a whole number of times 2 and 1/2."""
+FAR = 40
+"""By which power of two points are multiplied to see that a function has its degree everywhere: a clip at 5000 has
+none."""
 REMEMBERED = 256
 """Functions, with their settings, of which what was seen is kept."""
 HIGHEST = 4
@@ -234,7 +237,7 @@ def _degree(function: Callable[[np.ndarray], np.ndarray]) -> float | None:
             return None
         degree = round(2 * float(np.log2(ratios[0])) / STEPS) / 2
         same = degree and all(np.allclose(function(POINTS * 2.0 ** step), plain * 2.0 ** (step * degree), rtol=1e-12,
-                                          atol=0, equal_nan=True) for step in (-3, 1, STEPS))
+                                          atol=0, equal_nan=True) for step in (-FAR, -3, 1, STEPS, FAR))
     return degree if same else None
 
 

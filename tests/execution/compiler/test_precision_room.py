@@ -105,3 +105,18 @@ def test_single_numbers_of_a_model_stay_constants_when_they_are_raised() -> None
     made = times(value, 3)
     assert made.array().shape == ()
     assert float(made.array()) == float(np.float16(0.8))
+
+
+@pytest.mark.parametrize(("name", "bounds"), [("clip", {"alpha": -5000.0, "beta": 9000.0}),
+                                              ("clamped_relu", {"alpha": 0.25, "beta": 6000.0}),
+                                              ("thresholded_relu", {"alpha": 3000.0})])
+def test_bounds_of_thousands_are_no_multiples(name: str, bounds: dict[str, float]) -> None:
+    """Numbers far below the bounds pass as they are: what is held times a power of two is clipped elsewhere."""
+    rng, builder = np.random.default_rng(4), GraphBuilder("far bounds")
+    large = convolved(builder, builder.input("x", "fp16", (1, 8, 8, 8)), rng.standard_normal((8, 8)) * 4000)
+    clipped = builder.single(name, x=large, **bounds)
+    graph = builder.finish({"y": convolved(builder, clipped, rng.standard_normal((8, 8)) * 2.0 ** -14)})
+    inputs = {"x": rng.standard_normal((1, 8, 8, 8)).astype(np.float16)}
+    wanted = evaluate(graph, inputs)["y"]
+    found = run(compile(graph, samples=inputs), inputs, "simulator?arithmetic=exact")["y"].astype(np.float32)
+    assert np.linalg.norm(found - wanted) <= 2e-3 * np.linalg.norm(wanted)
