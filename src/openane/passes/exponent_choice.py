@@ -18,8 +18,9 @@ from openane.ops.halves import SMALLEST_NORMAL, below_zero, largest_magnitude
 from openane.passes.exponent_agreement import Agreement, Bounds, felt
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.joined_errors import JoinedErrors
+from openane.passes.norm_exponents import beside_epsilon
 from openane.passes.ranges import Range, Ranges
-from openane.passes.weight_room import share
+from openane.passes.weight_room import biased, share
 from openane.record_classes import dataclass
 
 LIMIT = SUM_LIMIT / 4
@@ -123,7 +124,8 @@ class _Groups:
             known, border = self._known(members), borders.of(members)
             if not known or border.logarithms or any(member not in self._made for member in members):
                 return None
-            digits = [math.log2(max(SMALL, least(self._counts.get(member, 0))) / seen[member]) for member in known
+            stored = max(SMALL, border.norms)
+            digits = [math.log2(max(stored, least(self._counts.get(member, 0))) / seen[member]) for member in known
                       if member not in self._said.scores]
             largest = max(self._ranges[member].highest if border.scores else self._ranges[member].largest
                           for member in members)
@@ -177,9 +179,11 @@ def stay_as_they_are(graph: Graph, said: Said, ranges: Ranges, times: tuple[floa
     mean squares are up to, and from, so many times those: nothing is too large for a sum, nothing that can be given
     digits lacks them, and there are no logarithms, which sums are raised for."""
     larger, smaller = times
+    stored = max(SMALL, *(beside_epsilon(node) for node in graph.nodes
+                          if said.exponents[id(node)].relation is Relation.NORM), 0.0)
     return all(seen.largest * larger <= LIMIT for seen in ranges.values()) and \
         all(about.relation is not Relation.LOWERING for about in said.exponents.values()) and \
-        all(ranges[number].usual * smaller >= max(SMALL, least(count)) or not ranges[number].usual
+        all(ranges[number].usual * smaller >= max(stored, least(count)) or not ranges[number].usual
             for number, count in _counts(graph, said).items() if number in ranges)
 
 
@@ -265,11 +269,10 @@ def _exponent(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges,
 
 def _for_logarithms(members: Sequence[int], counts: Mapping[int, int], ranges: Ranges, largest: float) -> int:
     """The exponent from which on the smallest number that a logarithm reads of a group has the digits that its
-    logarithm is rounded to: a logarithm shows the digits of the smallest sums as it does those of the largest, and what
-    is raised further has a larger one, of which less is left when that is taken back. MOST where no smallest number is
-    known."""
-    smallest = min((ranges[member].smallest for member in members if ranges[member].smallest), default=0.0)
-    if not smallest:
+    logarithm is rounded to: what is raised further has a larger one, of which less is left when that is taken back.
+    MOST where no smallest number is known."""
+    smallest = min((ranges[member].smallest or math.inf for member in members), default=math.inf)
+    if math.isinf(smallest):
         return MOST
     sizes = abs(math.log(smallest)), abs(math.log(largest)), 1.0
     lost = max(least(counts.get(member, 0)) for member in members)
@@ -281,7 +284,8 @@ def _raised(largest: float, counts: Mapping[int, int], ranges: Ranges, border: B
     their differences count, beside 1."""
     if border.scores:
         return 0
-    share, stored = COSTLY if border.costs else 1.0, SMALL if border.relieves else 0.0
+    share = COSTLY if border.costs else 1.0
+    stored = max(border.norms, SMALL if border.relieves else 0.0)
     wanted = [math.log2(USUAL / ranges[member].usual) for member, count in counts.items()
               if ranges[member].usual < share * max(stored, least(count))]
     return max(0, min(_room(largest, RAISED), round(max(wanted)))) if wanted else 0
@@ -311,12 +315,6 @@ def _inner(node: Node, seen: Range, exponent: int, count: int, joined: JoinedErr
 def _seen_beside(node: Node, joined: JoinedErrors) -> float:
     product = get_op(node.op).product
     return joined.beside(node.output, 1 if product is None else product.axis)
-
-
-def biased(node: Node) -> bool:
-    """Whether a node adds a bias that is not 0 everywhere."""
-    bias = node.get("bias")
-    return bias is not None and bool(bias.array().any())
 
 
 def _room(largest: float, limit: float = LARGEST) -> int:

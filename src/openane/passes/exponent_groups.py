@@ -9,6 +9,7 @@ from dataclasses import replace
 from openane.graph import Graph, Node, Value
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.exponents import Exponents, Relation, exponents, products
+from openane.passes.norm_exponents import beside_epsilon
 from openane.passes.ranges import NOTHING, Ranges
 from openane.record_classes import dataclass
 
@@ -102,7 +103,8 @@ class Border:
     """Of a group: whether a multiplication is needed somewhere to give it an exponent; which of it are sums with
     constant weights; whether nothing but the scores of a softmax are read of it, of which what is far below the largest
     is nothing; whether nothing but logarithms are taken of it; whether anything reads it times a power of two; whether
-    it is joined with values too far from its own to share an exponent; and what of it is read as it is."""
+    it is joined with values too far from its own to share an exponent; what of it is read as it is; and how large it
+    must usually be for the epsilons of norms that read it to have digits enough beside its square."""
 
     costs: bool
     linear: frozenset[int]
@@ -111,6 +113,7 @@ class Border:
     relieves: bool
     joined: bool
     plain: frozenset[int]
+    norms: float = 0.0
 
 
 class Borders:
@@ -120,6 +123,8 @@ class Borders:
         self._said = said
         self._users, self._made = graph.users(), graph.producers()
         self._outputs = set(map(id, graph.outputs))
+        self._norms = {id(node["x"]): beside_epsilon(node) for node in graph.nodes
+                       if self._relation(node) is Relation.NORM}
         close = graph.metadata.get(FUNCTIONS) == CLOSE  # else a function is one table, with an exponent three tasks
         self._free = {*FREE, Relation.TIED, *((Relation.GATED,) if close else ())}
 
@@ -136,7 +141,11 @@ class Borders:
                       frozenset(member for member, relation in made.items() if relation is Relation.LINEAR),
                       every == {Relation.SCORES} and not ports, every == {Relation.LOWERING} and not ports,
                       bool(every & RELIEVED),
-                      Relation.TIED in every, frozenset(plain | ports))
+                      Relation.TIED in every, frozenset(plain | ports),
+                      self._beside_epsilons(members))
+
+    def _beside_epsilons(self, members: Iterable[int]) -> float:
+        return max((self._norms.get(member, 0.0) for member in members), default=0.0)
 
     def _readers(self, member: int, inside: set[int]) -> list[Relation]:
         """How a value is read outside of its group."""

@@ -17,8 +17,17 @@ from openane.ops.weights import numbers
 from openane.passes.weight_room import share, times
 from openane.record_classes import dataclass
 
+LOST = 2.0 ** -10
+"""Of a variance and epsilon what may be lost: half of that is of the result."""
 ROOM = 2.0 ** 2 * SMALLEST_NORMAL
 """What the epsilon that is added to squares stays above: below it fp16 has few digits."""
+
+
+def beside_epsilon(node: Node) -> float:
+    """The root mean square of numbers beside whose square what fp16 rounds a norm's epsilon by is little."""
+    epsilon = float(numbers(node["epsilon"]))
+    rounded = abs(float(node["epsilon"].array()) - epsilon)
+    return math.sqrt(max(0.0, rounded / LOST - epsilon))
 
 
 @dataclass(frozen=True, slots=True)

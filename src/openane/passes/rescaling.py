@@ -18,11 +18,11 @@ from openane.ops.halves import LARGEST, SMALLEST, SMALLEST_NORMAL
 from openane.ops.unary import HELD
 from openane.ops.weights import numbers
 from openane.passes.dead_code import remove_dead_code
-from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, biased, least
+from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, least
 from openane.passes.exponent_groups import Said
 from openane.passes.norm_exponents import held_norm
 from openane.passes.ranges import Range, Ranges
-from openane.passes.weight_room import share, times
+from openane.passes.weight_room import biased, share, times
 
 MANY = 4096
 """More products than most sums have."""

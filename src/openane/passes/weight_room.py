@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import RoundedConstant, TensorType, Value
+from openane.graph import Node, RoundedConstant, TensorType, Value
 from openane.ops.half_bits import from_half, half_times, to_half
 from openane.ops.half_products import CHUNK
 from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude, nonzero
@@ -48,6 +48,12 @@ def _squares(numbers: np.ndarray, unit: float) -> float:
     """The sum of the squares of numbers: of fp16 as they are, for float32 holds these, of others in a unit."""
     shares = from_half(numbers) if numbers.dtype == np.float16 else numbers.astype(np.float64) / unit
     return float(np.dot(shares, shares))
+
+
+def biased(node: Node) -> bool:
+    """Whether a node adds a bias that is not 0 everywhere."""
+    bias = node.get("bias")
+    return bias is not None and bool(bias.array().any())
 
 
 def times(constant: Value, exponent: int) -> Value:

@@ -161,10 +161,11 @@ def test_what_is_said_of_exponents_is_true() -> None:
            "max_pool": pool, "avg_pool": pool, "reduce_mean": {"axes": [2]}, "reduce_min": {"axes": [1]},
            "prelu": {"alpha": rng.standard_normal(8)}, "tile": {"reps": [1, 2, 1, 1]},
            "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 0.0},
-           "reduce_l2_norm": {"axes": [1]},
+           "reduce_l2_norm": {"axes": [1]}, "cumsum": {"axis": 1}, "band_part": {"lower": 1, "upper": 2},
            "upsample_bilinear": {"scale_factor_height": 2.0, "scale_factor_width": 2.0}}
     other = {"exp": {}, "relu6": {}, "tanh": {}, "clip": {"alpha": -1.0, "beta": 1.0}, "square": {},
-             "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0}, "cumsum": {"axis": 1}}
+             "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0},
+             "clamped_relu": {"alpha": 0.25, "beta": 6000.0}, "thresholded_relu": {"alpha": 300.0}}
     nodes = [builder.single(name, x=x, **operands) for name, operands in one.items()]
     nodes += [builder.single(name, x=x, y=y) for name in ("add", "sub", "maximum", "minimum")]
     nodes.append(builder.single("concat", values=(x, y), axis=1))

@@ -243,3 +243,15 @@ def test_norms_of_numbers_far_below_the_root_of_their_epsilon(name: str, gain: b
     found, model = error(graph, inputs)
     assert found <= 1e-3
     assert tasks(model) <= tasks(compile(graph, precision="as-is")) + 2
+
+
+def test_a_variance_that_is_hardly_above_what_fp16_rounds_epsilon_by() -> None:
+    """Products near 2^-11 have their digits in fp16, and their variance has none beside 6e-8, to which 1e-9 is
+    rounded."""
+    rng, builder = np.random.default_rng(10), GraphBuilder("small variance")
+    x = builder.input("x", "fp16", (1, 8, 64))
+    small = builder.single("mul", x=builder.single("softmax", x=x, axis=1), y=builder.single("tanh", x=x))
+    less = builder.single("mul", x=small, y=builder.single("softmax", x=x, axis=2))
+    stated = RoundedArray(np.array(2.0 ** -24, np.float16), np.array(1e-9, np.float32))
+    graph = builder.finish({"y": builder.single("layer_norm", x=less, axes=[-1], epsilon=stated)})
+    assert error(graph, {"x": rng.standard_normal((1, 8, 64)).astype(np.float16) / 2})[0] <= 3e-3
