@@ -64,10 +64,9 @@ def _pool(node: Node) -> Average | None:
 def _product(node: Node) -> Average | None:
     """A product with a matrix that holds one number everywhere."""
     x, weight = node["x"], node.get("weight") or node["y"]
-    if x.constant or not _even(weight) or weight.type.rank > 2 or _given(node, "bias") or _given(node, "transpose_x"):
+    if x.constant or weight.type.rank > 2 or weight.type.elements // x.shape[-1] not in (1, x.shape[-1]):
         return None
-    columns = weight.type.elements // x.shape[-1]
-    if columns not in (1, x.shape[-1]):
+    if not _even(weight) or _given(node, "bias") or _given(node, "transpose_x"):
         return None
     return _weighted(x, (x.type.rank - 1,), float(weight.array().flat[0]))
 
@@ -75,9 +74,9 @@ def _product(node: Node) -> Average | None:
 def _convolution(node: Node) -> Average | None:
     """A 1x1 convolution that adds all channels up, alike."""
     x, weight = node["x"], node["weight"]
-    if not _even(weight) or prod(weight.shape[2:]) != 1 or weight.shape[1] != x.shape[1] or _given(node, "bias"):
+    if prod(weight.shape[2:]) != 1 or weight.shape[1] != x.shape[1] or weight.shape[0] not in (1, x.shape[1]):
         return None
-    if weight.shape[0] not in (1, x.shape[1]) or node.output.shape[2:] != x.shape[2:]:
+    if node.output.shape[2:] != x.shape[2:] or not _even(weight) or _given(node, "bias"):
         return None
     return _weighted(x, (1,), float(weight.array().flat[0]))
 

@@ -11,7 +11,7 @@ def remove_dead_code(graph: Graph) -> Graph:
     needed = {id(value) for value in graph.outputs}
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        if any(id(value) in needed for value in node.outputs):
-            needed.update(id(value) for value in node.values())
+        if not needed.isdisjoint(map(id, node.outputs)):
+            needed.update(map(id, node.values()))
             kept.append(node)
     return rebuilt(graph, reversed(kept))

@@ -72,15 +72,17 @@ class HostPolicy:
 def with_far_positions(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, str]:
     """By id, why more nodes run on the host: those that make or read integers that are other numbers in fp16, positions
     that the host looks up in a long table and integers whose bits it reads."""
-    far = {id(value) for node in nodes if id(node) in hosted for value in _exact(node)}
-    known = -1
+    here = [node for node in nodes if id(node) in hosted]
+    if not here:
+        return {}
+    far, known = {id(value) for node in here for value in _exact(node)}, -1
     while len(far) != known:
         known = len(far)
         for node in nodes:
             far.update(map(id, _as_far(node, far)))
     found = {id(node): FAR for node in nodes
              if id(node) not in hosted and not far.isdisjoint(map(id, (*node.values(), *node.outputs)))}
-    return found | _with_computed(nodes, {*found, *(id(node) for node in nodes if id(node) in hosted)})
+    return found | _with_computed(nodes, {*found, *map(id, here)})
 
 
 def _with_computed(nodes: Sequence[Node], hosted: Container[int]) -> dict[int, str]:
