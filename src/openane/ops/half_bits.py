@@ -22,27 +22,27 @@ INFINITE = 65520.0
 """The smallest number that fp16 rounds to infinity."""
 
 
-def to_half(array: np.ndarray) -> np.ndarray:
+def to_half(array: np.ndarray, finite: bool = False) -> np.ndarray:
     """A new array in fp16, each number rounded to the nearest and ties to even; what is 65520 or more becomes infinite,
-    without a warning."""
-    return _one_by_one(array) if _for_numpy(array) else half_and_finite(array)[0]
+    without a warning. `finite`: there is no such, which spares looking for them."""
+    return _one_by_one(array) if _for_numpy(array) else half_and_finite(array, finite)[0]
 
 
-def half_and_finite(array: np.ndarray) -> tuple[np.ndarray, bool]:
-    """As `to_half`, and whether every number that was made is finite."""
+def half_and_finite(array: np.ndarray, known: bool = False) -> tuple[np.ndarray, bool]:
+    """As `to_half`, and whether every number that was made is finite, or that this is `known`."""
     if _for_numpy(array):
         made = _one_by_one(array)
         return made, halves_finite(made) if made.size >= LEAST else bool(np.isfinite(made).all())
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if not array.flags.c_contiguous:
-            made, finite = half_and_finite(array.T)
+            made, finite = half_and_finite(array.T, known)
             return made.T, finite
         result, finite = np.empty(array.shape, np.float16), True
         numbers, halves = array.reshape(-1), result.reshape(-1)
         scaled, rest = (np.empty(min(CHUNK, array.size), np.int32) for _ in range(2))
         for start in range(0, array.size, CHUNK):
             part = numbers[start:start + CHUNK]
-            finite &= _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size])
+            finite &= _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size], known)
     return result, finite
 
 
@@ -61,10 +61,10 @@ def all_finite(numbers: np.ndarray) -> bool:
     return bool(numbers.max() < INFINITE and numbers.min() > -INFINITE)
 
 
-def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> bool:
-    """Rounds float32 numbers [n] to fp16 halves [n], and says whether these are finite; `bits` and `rest`, int32 [n],
-    are overwritten."""
-    if not all_finite(numbers):
+def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.ndarray, known: bool) -> bool:
+    """Rounds float32 numbers [n] to fp16 halves [n], and says whether these are finite, which may be `known`; `bits`
+    and `rest`, int32 [n], are overwritten."""
+    if not known and not all_finite(numbers):
         halves[:] = numbers
         return False
     np.multiply(numbers, np.float32(BIAS), out=bits.view(np.float32))

@@ -61,7 +61,7 @@ class LateConstant(_Late, RoundedConstant):
         return _filled(_LateValue, name=self.name, type=self.type, before=self)
 
     def _made(self) -> np.ndarray:
-        return to_half(self.digits())
+        return to_half(self.digits(), finite=True)
 
 
 class _LateValue(_Late):

@@ -17,18 +17,10 @@ from openane.ops.halves import halves_finite
 from openane.ops.late_constant import LateConstant
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
+from openane.passes.folded_constants import ScaledConstant, remembering
 from openane.passes.folded_once import Folded, folded, folded_nodes, was_folded
 from openane.passes.rewrite import only_user, rebuilt
 from openane.record_classes import dataclass
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class FoldedConstant(Value):
-    """A constant made by folding `users` into `before`, one after the other."""
-
-    before: Node | None = None
-    users: tuple[Node, ...] = ()
-
 
 Affine = tuple[np.ndarray, np.ndarray]
 """Gain and offset per output channel, float64."""
@@ -49,7 +41,7 @@ def fold_affine(graph: Graph, digits: bool = False) -> Graph:
             continue
         folded, taken = _with_those_behind(node, users, outputs, digits)
         gone.update(map(id, taken))
-        nodes.append(_remembering(folded, node, taken, ("weight",) if digits else ("weight", "bias")))
+        nodes.append(remembering(folded, node, taken, ("weight",) if digits else ("weight", "bias")))
     return rebuilt(graph, nodes)
 
 
@@ -109,14 +101,6 @@ def refolded(node: Node, users: Sequence[Node]) -> Node | None:
 def takes_up(node: Node, user: Node) -> bool:
     """Whether `user` has the form of what is folded into `node`, whatever the numbers."""
     return _weight(node) is not None and _affine(user, node.output, node) is not None
-
-
-def _remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequence[str]) -> Node:
-    """The folded node with constants of these names that say what they were made of."""
-    known = {id(value) for value in before.values()}
-    made = {name: FoldedConstant(value.name, value.type, value.data, before, users) for name in names
-            if users and (value := folded.get(name)) is not None and id(value) not in known}
-    return replace(folded, operands={**folded.operands, **made}) if made else folded
 
 
 def _weight(node: Node) -> Value | None:
@@ -261,7 +245,8 @@ class _Channels:
         if not isinstance(like, RoundedConstant):
             return constant(like.name, self._scaled_halves(like.array()), like)
         made = constant(like.name, self._rounded(like), like)
-        return RoundedConstant(made.name, made.type, made.array(), stated=partial(self._products, like))
+        return ScaledConstant(made.name, made.type, made.array(), stated=partial(self._products, like), weight=like,
+                              gains=self.gains, product=self.product)
 
     def _products(self, like: RoundedConstant) -> np.ndarray:
         """All digits of the weight times its gains, float32."""
@@ -285,7 +270,7 @@ class _Channels:
             products = np.multiply(seen[part], factors, order="C")
             for gain in more:
                 np.multiply(products, gain[part] if len(gain) > 1 else gain, out=products)
-            target[part] = to_half(products) if result.dtype == np.float16 else products
+            target[part] = to_half(products, finite=True) if result.dtype == np.float16 else products
         return result
 
     def _scaled_halves(self, weight: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ from openane.ops.drawn_inputs import Drawn
 from openane.ops.in_part import cut, evaluate_in_part
 from openane.passes.exponent_choice import bordered, chosen, stay_as_they_are, strays
 from openane.passes.exponent_groups import Said
+from openane.passes.folded_constants import unfolded
 from openane.passes.ranges import REARRANGING, Range, of_array
 from openane.passes.small_results import keep_small_results, may_be_marked
 
@@ -43,7 +44,7 @@ def glanced(graph: Graph, said: Said, samples: Sequence[Mapping[str, np.ndarray]
         return about is None or not strays(node, said, _times(about, LARGEST, 1 / USUAL))
 
     try:
-        whole = evaluate_in_part(graph, part, seen)
+        whole = evaluate_in_part(graph, part, seen, unfolded)
     except (AneError, ValueError):  # parts that do not fit each other
         return None
     return found if whole and _settled(graph, said, found) else None

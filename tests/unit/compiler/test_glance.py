@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.graph import Graph
+from openane.graph import Graph, RoundedArray
 from openane.ops.build import GraphBuilder
 from openane.ops.drawn_inputs import drawn
+from openane.ops.evaluate import evaluate
 from openane.passes import rescale
 from openane.passes.exponent_choice import chosen, stay_as_they_are
 from openane.passes.exponent_groups import said_of
+from openane.passes.fold_affine import fold_affine
+from openane.passes.folded_constants import unfolded
 from openane.passes.glance import glanced
 from openane.passes.ranges import Range, measured
 
@@ -68,3 +71,25 @@ def test_where_nothing_is_looked_for_nothing_is_found(gain: float) -> None:
     found = bool(wanted.values or wanted.sums)
     assert stay_as_they_are(graph, said, ranges, times) <= (not found)
     assert stay_as_they_are(graph, said, ranges, times) or not 1 <= gain <= 4
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_gains_that_were_folded_can_be_taken_behind_the_product(several: bool) -> None:
+    rng, builder = np.random.default_rng(5), GraphBuilder()
+    stated = rng.standard_normal((8, 4, 3, 3)).astype(np.float32)
+    value = builder.single("conv", x=builder.input("x", "fp16", (1, 4, 6, 6)),
+                           weight=RoundedArray(stated.astype(np.float16), stated))
+    value = builder.single("batch_norm", x=value, mean=rng.standard_normal(8), variance=rng.uniform(0.5, 2, 8))
+    if several:
+        value = builder.single("mul", x=value, y=rng.uniform(0.5, 2, (1, 8, 1, 1)))
+    plain = builder.finish({"y": value})
+    node = fold_affine(plain, digits=True).nodes[0]
+    made = unfolded(node)
+    assert made is not None
+    before, gain, offset = made
+    assert before.get("bias") is None
+    assert before["weight"].array() is plain.nodes[0]["weight"].digits()  # type: ignore[attr-defined]
+    sample = {"x": rng.standard_normal((1, 4, 6, 6)).astype(np.float16)}
+    found = evaluate(Graph(plain.inputs, (before,), before.outputs), sample)[node.output.name] * gain + offset
+    assert np.allclose(found, evaluate(plain, sample)["y"], rtol=4e-3, atol=2e-2)  # of rounded weights
+    assert unfolded(plain.nodes[0]) is None

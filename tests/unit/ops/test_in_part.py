@@ -121,3 +121,17 @@ def test_of_many_positions_a_smaller_share_is_left(positions, left) -> None:
 ])
 def test_shapes_of_parts(whole, part, made, wanted) -> None:
     assert _shape_of(whole, part, made) == wanted
+
+
+def test_norms_of_channels_are_those_of_the_whole_at_the_positions_that_are_left() -> None:
+    builder = GraphBuilder()
+    made = builder.single("conv", x=builder.input("x", "fp16", (1, 8, ROWS)), weight=_weight(16, 8, 1),
+                          pad_type="valid")
+    normed = builder.single("batch_norm", "normed", x=made, mean=_weight(16), variance=np.abs(_weight(16)) + 1,
+                            gamma=_weight(16), beta=_weight(16))
+    graph = builder.finish({"normed": normed})
+    inputs = {"x": RNG.standard_normal((1, 8, ROWS)).astype(np.float16)}
+    whole, part = evaluate(graph, inputs)["normed"], _in_part(graph, inputs)[normed.name]
+    assert part.dtype == np.float32
+    assert part.shape[2] < ROWS
+    assert np.allclose(part, whole[:, :, :part.shape[2]], rtol=1e-5, atol=1e-6)

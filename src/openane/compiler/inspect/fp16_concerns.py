@@ -21,8 +21,10 @@ from openane.ops.affine import scales
 from openane.ops.drawn_inputs import Drawn, drawn
 from openane.ops.evaluate import evaluate
 from openane.ops.halves import LARGEST, RESCALED, SATURATED, halves_finite
+from openane.ops.late_constant import LateConstant
 from openane.ops.unary import keeps_small
 from openane.ops.work import node_work
+from openane.passes.folded_constants import FoldedConstant
 
 SMALLEST = 2.0 ** -25
 """Smaller magnitudes round to zero in fp16."""
@@ -77,11 +79,17 @@ def _constants(graph: Graph) -> Iterator[Concern]:
         for name, operand in node.operands.items():
             for value in operand if isinstance(operand, tuple) else (operand,):
                 if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
-                    yield from _constant(node, name, value.data)
+                    yield from _constant(node, name, value)
 
 
-def _constant(node: Node, name: str, data: np.ndarray) -> Iterator[Concern]:
-    infinite = 0 if not _sums(node) or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
+def _held(value: Value) -> bool:
+    """Whether it was seen before that fp16 holds every number of a constant."""
+    return value.dtype == "fp16" and isinstance(value, FoldedConstant | LateConstant)
+
+
+def _constant(node: Node, name: str, value: Value) -> Iterator[Concern]:
+    data = value.array()
+    infinite = 0 if not _sums(node) or _held(value) or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
     if infinite:
         yield Concern(node.label, f"{infinite} of {data.size} values of {name} are infinite", float("inf"), LARGEST,
                       "they left fp16 when the model was made: scale them down and the result up")

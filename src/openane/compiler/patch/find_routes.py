@@ -29,7 +29,8 @@ from openane.graph import Graph, Node, RoundedConstant, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
 from openane.ops.late_constant import LateConstant
-from openane.passes.fold_affine import FoldedConstant, takes_up
+from openane.passes.fold_affine import takes_up
+from openane.passes.folded_constants import FoldedConstant
 
 MANY = 1 << 20
 """Counted for a constant of an operation that a pass takes apart: into how many uses is not known beforehand."""
