@@ -34,6 +34,7 @@ BITS_BY_HAND = {
     "chips/table_format.py": "the bytes of an activation table, stated once",
     "devices/linux/interface.py": "the driver's structures, stated once",
     "devices/simdriver/seccomp.py": "structures, filters and registers of the kernel's seccomp interface, stated once",
+    "machine_code": "rounding works on the bits of a number",
     "ops/half_products.py": "rounding works on the bits of a number",
     "program/verify/written_l2.py": "a set of bytes is the binary digits of one number",
     "simulator/arithmetic": "rounding works on the bits of a number",

@@ -1,5 +1,6 @@
 """Conversion between fp16 and float32 by the bits of many numbers at once: what numpy's `astype` gives, bit for bit, in
-less than half its time, since numpy converts to and from fp16 one number at a time.
+less than half its time, since numpy converts to and from fp16 one number at a time. Where a compiled loop is at hand
+(`machine_code`), it rounds.
 
 Times 2^-112 a float32 has fp16's exponent, and fp16 is its upper half: adding half a unit and shifting rounds a whole
 chunk. That is right but for numbers in the middle between two of fp16, one in some thousands: numpy rounds those.
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.machine_code.patience import patience
 from openane.ops.half_products import BIAS, CHUNK, DROPPED, MIDDLE, SIGN, TAKEN
 from openane.ops.halves import halves_finite
 
@@ -20,6 +22,7 @@ FEW = 16
 """A part of so many numbers that is the smallest is picked out one by one."""
 INFINITE = 65520.0
 """The smallest number that fp16 rounds to infinity."""
+INFINITE_BITS = int(np.float32(INFINITE).view(np.int32))
 
 
 def to_half(array: np.ndarray, finite: bool = False) -> np.ndarray:
@@ -39,6 +42,9 @@ def half_and_finite(array: np.ndarray, known: bool = False) -> tuple[np.ndarray,
             return made.T, finite
         result, finite = np.empty(array.shape, np.float16), True
         numbers, halves = array.reshape(-1), result.reshape(-1)
+        loop = patience().rounder(array.size)
+        if loop is not None and loop(numbers, halves.view(np.uint16)) < INFINITE_BITS:
+            return result, True
         scaled, rest = (np.empty(min(CHUNK, array.size), np.int32) for _ in range(2))
         for start in range(0, array.size, CHUNK):
             part = numbers[start:start + CHUNK]

@@ -12,8 +12,9 @@ from functools import cache
 
 import numpy as np
 
+from openane.machine_code import machine
 from openane.record_classes import dataclass
-from openane.simulator.compiled import loops, machine, packed, planar, reducing, windows
+from openane.simulator.compiled import loops, packed, planar, reducing, windows
 
 PATIENCE = 0.5
 """Seconds of runs after which loops that were not kept are compiled."""

@@ -30,11 +30,11 @@ from openane.engine import (
     Root,
 )
 from openane.engine.operations import Activation
+from openane.machine_code.described import TaskLoop
+from openane.machine_code.halves import _away_of_bits, _even_of_bits, away, even
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, kernels, load_operations
 from openane.simulator.arithmetic import encode_away, encode_even
-from openane.simulator.compiled.described import TaskLoop
-from openane.simulator.compiled.halves import _away_of_bits, _even_of_bits, away, even
 from openane.simulator.streams import CALL, WORDS
 
 SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
@@ -271,7 +271,7 @@ def _rounded_loop(source, words):  # type: ignore[no-untyped-def]
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_numbers_are_rounded_alike_with_and_without_the_processors_conversions() -> None:
     library("numba")
-    from openane.simulator.compiled import building
+    from openane.machine_code import building
 
     values = numbers_to_round()
     words = np.empty((4, values.size), np.int32)

@@ -13,12 +13,12 @@ from support.h13 import CHIP, layout_of
 from support.needs import library
 
 from openane.engine import Access, Convolution
+from openane.machine_code import machine
 from openane.program import Buffer, Role
 from openane.simulator import load_operations
 from openane.simulator.arithmetic import EXACT_PRODUCTS, Accumulator, Mode, SumForm, exact
 from openane.simulator.arithmetic.half import decoded
 from openane.simulator.arithmetic.select import COMPILED_FROM, COMPILED_TASK
-from openane.simulator.compiled import machine
 
 
 @pytest.fixture(scope="module")

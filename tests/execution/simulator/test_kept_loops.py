@@ -14,8 +14,8 @@ import pytest
 from support.needs import library
 
 from openane.cache import Cache
-from openane.simulator.compiled import machine
-from openane.simulator.compiled.described import TaskLoop, give_back, part, room, rows_of
+from openane.machine_code import machine
+from openane.machine_code.described import TaskLoop, give_back, part, room, rows_of
 
 KINDS = ("float32[:,:]", "uint16[::1]", "int64*3", "float32", "boolean")
 GIVES = ("boolean", "int64", "int32")
@@ -76,7 +76,7 @@ def made(function: machine.Function) -> list[object]:
 
 
 def test_kept_code_gives_what_numba_gives(folder: Cache) -> None:
-    from openane.simulator.compiled import building
+    from openane.machine_code import building
 
     assert machine.kept(LOOPS) is None
     first = machine.functions(LOOPS, "loops of a test")
@@ -123,7 +123,7 @@ def test_code_of_other_settings_or_another_processor_is_not_taken(monkeypatch: p
 
 
 def test_code_that_would_need_numba_is_not_kept(folder: Cache) -> None:
-    from openane.simulator.compiled import building
+    from openane.machine_code import building
 
     with mock.patch.object(building, "built", side_effect=building.NotAlone("it needs more")):
         functions = machine.functions(LOOPS, "loops of a test")
@@ -135,7 +135,7 @@ def test_code_that_would_need_numba_is_not_kept(folder: Cache) -> None:
 
 
 def test_code_says_what_it_would_need_of_others() -> None:
-    from openane.simulator.compiled import building
+    from openane.machine_code import building
 
     with pytest.raises(building.NotAlone, match="numba_frexp"):
         building.built([TaskLoop(_exponent_loop, ("float64[::1]",))])

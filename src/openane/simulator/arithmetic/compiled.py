@@ -1,6 +1,6 @@
 """The multiply-accumulate rule compiled to machine code: the sums of `exact`, bit for bit, some thirty times as fast.
 
-Importing it brings the loops' machine code (`simulator.compiled.machine`). One thread, no state; the interpreter is not
+Importing it brings the loops' machine code (`machine_code.machine`). One thread, no state; the interpreter is not
 held while sums are made. How products are made fast is said in `simulator.compiled.nudged`.
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.machine_code.described import TaskLoop
+from openane.machine_code.machine import functions
 from openane.rounding import ceil_div
 from openane.simulator.arithmetic import exact
 from openane.simulator.arithmetic.half import Doubles, Floats
-from openane.simulator.compiled.described import TaskLoop
-from openane.simulator.compiled.machine import functions
 from openane.simulator.compiled.nudged import LEFT, OUTER, PLAN, QUAD, RIGHT
 
 WIDTH = 256                 # columns at a time: their factors stay in the cache nearest the core

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.described import TaskLoop, give_back, part, rows_of
-from openane.simulator.compiled.halves import (
+from openane.machine_code.described import TaskLoop, give_back, part, rows_of
+from openane.machine_code.halves import (
     INFINITE,
     MAGNITUDE,
     number,

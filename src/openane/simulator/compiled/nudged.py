@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from openane.machine_code.described import TaskLoop, contracted, give_back, room, rows_of
 from openane.simulator.arithmetic.exact import QUANTUM
-from openane.simulator.compiled.described import TaskLoop, contracted, give_back, room, rows_of
 
 QUAD = 4                    # terms, and rows, at a time
 MAGIC = np.float32(1.5 * 2**23)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.simulator.compiled.described import TaskLoop, part
-from openane.simulator.compiled.halves import number
+from openane.machine_code.described import TaskLoop, part
+from openane.machine_code.halves import number
 
 LANES = 16  # channels of a block in the form that is met most: known, they become whole vectors
 AT_ONCE = 8

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.simulator.compiled.described import TaskLoop, give_back, part, room
-from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, ZERO, even, number, special_number
+from openane.machine_code.described import TaskLoop, give_back, part, room
+from openane.machine_code.halves import INFINITE, MAGNITUDE, ZERO, even, number, special_number
 from openane.simulator.compiled.words import largest, survey
 
 CHUNK = 4096

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.simulator.compiled.described import TaskLoop, give_back, part, room
-from openane.simulator.compiled.halves import even_double
+from openane.machine_code.described import TaskLoop, give_back, part, room
+from openane.machine_code.halves import even_double
 
 BLOCK = 128
 """Terms that are added without halving: numpy's, for the same bits."""

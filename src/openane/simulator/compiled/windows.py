@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.simulator.compiled.described import TaskLoop, give_back, part, room, rows_of
-from openane.simulator.compiled.halves import INFINITE, MAGNITUDE, even, number, special_number
+from openane.machine_code.described import TaskLoop, give_back, part, room, rows_of
+from openane.machine_code.halves import INFINITE, MAGNITUDE, even, number, special_number
 from openane.simulator.compiled.loops import CHANNELS, finish_row
 from openane.simulator.compiled.words import survey
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.simulator.compiled.described import part
-from openane.simulator.compiled.halves import MAGNITUDE
+from openane.machine_code.described import part
+from openane.machine_code.halves import MAGNITUDE
 
 
 @part

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.described import (
+from openane.machine_code.described import (
     DESCRIBED,
     ENTRY,
     NEEDED,
@@ -36,7 +36,7 @@ try:
     from numba.extending import overload
     from numba.np import arrayobj
 
-    from openane.simulator.compiled.primitives import BYTES, PRIMITIVES
+    from openane.machine_code.primitives import BYTES, PRIMITIVES
 except ImportError as error:
     raise ImportError(f"{NEEDED} ({error})") from error
 if getattr(config, "DISABLE_JIT", False):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.simulator.compiled.described import ByProcessor, ByType, narrowed, part, widened
+from openane.machine_code.described import ByProcessor, ByType, narrowed, part, widened
 
 MAGNITUDE, SIGN, INFINITE = np.int32(0x7FFF), np.int32(0x8000), np.int32(0x7C00)
 UP = np.float32(2.0**112)

@@ -11,7 +11,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
 
-from openane.simulator.compiled.described import Primitive
+from openane.machine_code.described import Primitive
 
 _intrinsic: Any = intrinsic
 _arrays: Any = arrayobj

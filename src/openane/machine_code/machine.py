@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from openane.cache import Cache, default_folder, source_digest
-from openane.simulator.compiled.described import ENTRY, NEEDED, TaskLoop
+from openane.machine_code.described import ENTRY, NEEDED, TaskLoop
 
 SYSTEMS = ("linux", "darwin")
 HEADER = object.__basicsize__
 PLAIN_HEADER = 16
 """Bytes an object of CPython begins with, where threads share one lock and nothing is watched."""
 CODE = "code.o"
-SOURCES = ("simulator/compiled", "simulator/arithmetic/compiled.py")
+SOURCES = ("machine_code", "simulator/compiled", "simulator/arithmetic/compiled.py")
 PASSED = {"int64": c_int64, "float32": c_float, "boolean": c_bool}
 WITHOUT_EFFECT = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 Function = Callable[..., Any]
@@ -38,7 +38,7 @@ def functions(loops: Sequence[TaskLoop], name: str) -> list[Function]:
     found = kept(loops)
     if found is not None:
         return found
-    from openane.simulator.compiled import building
+    from openane.machine_code import building
 
     if not _is_tried():
         return building.dispatched(loops)
