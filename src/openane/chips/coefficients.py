@@ -85,6 +85,16 @@ class CoefficientPlacement:
         return {core: self.head + HALFWORD * ((self.groups - 1) * plane + self.used[core])
                 for core, plane in self.planes.items()}
 
+    def multiplied(self) -> Iterator[tuple[int, int, tuple[tuple[int, int], ...], int]]:
+        """The bytes of the streams that products are made with, as (core, offset, loops of (extent, stride), bytes side
+        by side): neither what fills up planes nor the lanes of a last block that has fewer channels."""
+        rows = self.rows + self.bias
+        for run in self.runs:
+            step, loops = HALFWORD * run.width, ((run.rounds, HALFWORD * rows * run.width),)
+            for core in range(run.core, run.core + run.cores):
+                groups = (self.groups, HALFWORD * self.planes[core])
+                yield core, self.head + HALFWORD * run.place, (groups, *loops, (rows, step)), HALFWORD * run.count
+
     def channels(self) -> Iterator[Channel]:
         """Every output channel, group by group, counted from the start of its core's stream."""
         start = self.head // HALFWORD

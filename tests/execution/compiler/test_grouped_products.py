@@ -1,14 +1,18 @@
 """Products of two computed tensors with a group for every matrix of a batch, as they are from level 1 on."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from support.mutants import with_task
 
 from openane.chips import described_generations, get_chip
 from openane.compiler import compile
-from openane.engine import MatrixProduct
+from openane.engine import MatrixProduct, PassThrough
 from openane.ops.build import GraphBuilder
 from openane.ops.optimisation import with_level
+from openane.program.verify import verify, violations
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 EXTENT = st.one_of(st.integers(1, 40), st.integers(100, 260))
@@ -39,7 +43,21 @@ def tasks(graph):
 @given(st.sampled_from([(), (2,), (1, 3), (2, 3), (13,)]), EXTENT, st.integers(1, 40), EXTENT, st.booleans(),
        st.booleans())
 def test_any_extents(compare, batch, rows, reduction, columns, tx, ty):
-    compare(product(batch, rows, reduction, columns, tx, ty), low=-1, high=1, absolute=2e-2, relative=1e-2)
+    graph = product(batch, rows, reduction, columns, tx, ty)
+    compare(graph, low=-1, high=1, absolute=2e-2, relative=1e-2)
+    verify(compile(graph).program)
+
+
+@pytest.mark.parametrize(("rows", "reduction"), [(37, 17), (49, 4), (49, 32), (3, 5)])
+def test_what_fills_up_planes_and_blocks_need_not_be_written(rows, reduction):
+    program, chip = compile(product((6,), rows, reduction, 20)).program, get_chip("h13")
+    verify(program)
+    packing = next(index for index, task in enumerate(program.tasks)
+                   if isinstance(chip.operation(task.words), PassThrough))
+    fields = chip.decode(program.tasks[packing].words)
+    fewer = fields.values | {"Common.InDim.W": reduction - 1, "Common.OutDim.W": reduction - 1}
+    unwritten = with_task(program, packing, chip.encode(replace(fields, values=fewer)))
+    assert "written_before" in {violation.rule for violation in violations(unwritten)}
 
 
 @pytest.mark.parametrize("generation", COMPILED)
@@ -66,4 +84,5 @@ def test_attention(compare, rows, width):
 
 
 def test_heads_share_tasks():
-    assert tasks(attention(12, 197, 64)) < tasks(attention(12, 197, 64, level=0)) / 10
+    assert tasks(attention(9, 197, 64)) < tasks(attention(9, 197, 64, level=0)) / 10
+    assert tasks(attention(12, 197, 64, level=0)) < 20  # more than 128 would be made one by one

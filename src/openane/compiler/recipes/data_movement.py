@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import accumulate
 from math import lcm, prod
+from operator import mul
 
 from openane.compiler.buffers.storage import BufferKind, VirtualBuffer, padded
 from openane.compiler.loops.assign import Dims, OperandRole, access, assign, legal
@@ -21,6 +23,8 @@ CELL_SHARE = 4
 """Where it is cut, the cells of a piece take at most 1/4 of L2, where they can stay beside what is read and written."""
 REPEAT_SHARE = 8
 """A tensor that is repeated from L2 takes at most 1/8 of it."""
+MANY_PIECES = 16
+"""Where a reshape is cut into more pieces, it is made at once by turning it."""
 CELL_LIMIT = 1 << 30
 """Beyond this a reshape that cannot be cut is refused."""
 
@@ -98,7 +102,7 @@ def join(context: RecipeContext, target: Tensor, parts: Sequence[Tensor], axis: 
 def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     """target = source in row-major order. Where no view expresses it every element passes through a cell of its
     own, as large as what memory accesses are aligned to: cells can be walked with any strides, so the reshape happens
-    between writing and reading them."""
+    between writing and reading them. Where that would be in many pieces, it is turned instead."""
     viewed = _view(source, target)
     if viewed is not None:
         context.copy(*viewed)
@@ -107,6 +111,8 @@ def reshape(context: RecipeContext, source: Tensor, target: Tensor) -> None:
     cells, together = cell * source.elements, context.limits.l2_size // (CELL_SHARE * cell)
     pieces = _common_split(source, target, together) if cells > CELL_BYTES else None
     if pieces is not None:
+        if len(pieces) > MANY_PIECES and _turn(context, source, target):
+            return
         if not all(piece.aligned for piece, _ in pieces):  # rows of fresh memory are
             pieces = _common_split(context.copied(source), target, together) or pieces
         for piece, place in pieces:
@@ -132,21 +138,56 @@ def _view(source: Tensor, target: Tensor) -> tuple[Tensor, Tensor] | None:
     return None
 
 
+def _turn(context: RecipeContext, source: Tensor, target: Tensor) -> bool:
+    """target = source between two copies that turn them: with leading elements that the reshape keeps apart as rows,
+    every other shape of what is behind them is a view. False, with nothing done, where the copies cannot be."""
+    rows = context.limits.memory_alignment // source.element
+    for kept in sorted({*accumulate(source.shape, mul), *accumulate(target.shape, mul)}):
+        before, after = _behind(source.shape, kept), _behind(target.shape, kept)
+        if kept < rows or before is None or after is None:
+            continue
+        turned = context.scratch((kept, *before), (*range(1, len(before) + 1), 0), source.dtype)
+        seen = turned.reshape((kept, *after))
+        assert seen is not None, "planes of fresh memory follow each other"
+        first, second = _view(source, turned), _view(seen, target)
+        if first is not None and second is not None:
+            context.copy(*first)
+            context.copy(*second)
+            return True
+    return False
+
+
+def _behind(shape: Sequence[int], kept: int) -> tuple[int, ...] | None:
+    """The dimensions behind the first `kept` elements of a shape, which may be part of a dimension; None where a shape
+    cannot be cut there, or nothing is behind."""
+    for at, extent in enumerate(shape):
+        if kept < extent or kept % extent:
+            return (extent // kept, *shape[at + 1:]) if extent % kept == 0 and prod(shape[at:]) > kept else None
+        kept //= extent
+    return None
+
+
+def _kept(one: Sequence[int], other: Sequence[int]) -> tuple[int, int] | None:
+    """How many leading dimensions of either shape have the same elements, the fewest that are more than one; None where
+    that is all there is."""
+    outer, inner = 0, 0
+    left = right = 1
+    while outer < len(one) and inner < len(other):
+        if left <= right:
+            left *= one[outer]
+            outer += 1
+        else:
+            right *= other[inner]
+            inner += 1
+        if left == right > 1 and outer < len(one) and inner < len(other):
+            return outer, inner
+    return None
+
+
 def _common_split(source: Tensor, target: Tensor, together: int) -> list[tuple[Tensor, Tensor]] | None:
     """Pairs of (source, target) pieces of a reshape that keeps leading dimensions apart, or None. A piece has one
     position of these, or, where that is no view, as many as have no more than `together` elements."""
-    outer, inner = 0, 0
-    left = right = 1
-    best: tuple[int, int] | None = None
-    while outer < source.rank and inner < target.rank:
-        if left <= right:
-            left *= source.shape[outer]
-            outer += 1
-        else:
-            right *= target.shape[inner]
-            inner += 1
-        if left == right and left > 1 and outer < source.rank and inner < target.rank and best is None:
-            best = outer, inner
+    best = _kept(source.shape, target.shape)
     if best is None:
         return None
     first, place = next(_runs(source, best[0], 1)), next(_runs(target, best[1], 1))

@@ -35,13 +35,17 @@ ROWS, COLUMNS = (0, 1, None, None, 2), (0, 2, None, None, 1)
 TASK = 1 << 13
 """What a task counts beside what it moves, in elements that move meanwhile: some 0.2 us, between the 44 cycles of the
 compiler's own model and the 2.8 us that a driver was seen to need at most."""
+MANY_MATRICES, MANY_TASKS = 32, 128
+"""Products in records are those of some 12 heads. Where there are more matrices than this, as where attention stays
+within windows, or one by one they would be more tasks, they are made together at every level."""
 Matrices = tuple[Tensor, Tensor, Tensor]
 
 
 def grouped_product(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None) -> bool:
     """target [..., M, N] = post(left [..., M, K] @ right [..., K, N]), transposed where that moves less. False, with
-    nothing done, at level 0, where matrices of the batch repeat, and where the extents ask for another way."""
-    if not context.level or _repeats(left) or _repeats(right):
+    nothing done, where matrices of the batch repeat, where the extents ask for another way, and at level 0 unless one
+    by one they would be many tasks."""
+    if not (context.level or _many(context, left)) or _repeats(left) or _repeats(right):
         return False
     straight = _abstract(target), _abstract(left), _abstract(right)
     costs = {turned: cost for turned, operands in ((False, straight), (True, _exchanged(straight)))
@@ -54,6 +58,13 @@ def grouped_product(context: RecipeContext, target: Tensor, left: Tensor, right:
     if place is not target:
         context.copy(place, target)
     return True
+
+
+def _many(context: RecipeContext, left: Tensor) -> bool:
+    """Whether products with the rows of a batch as coefficients would be more, one by one, than any record has."""
+    rules, rows, matrices = context.limits.lanes, left.shape[-2], prod(left.shape[:-2])
+    return matrices > MANY_MATRICES or \
+        matrices * len(list(rules.row_parts(rows, rules.runtime_product(rows)))) > MANY_TASKS
 
 
 def _repeats(matrices: Tensor) -> bool:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from openane.chips import Breach
+from openane.chips.coefficients import CoefficientFormat
 from openane.engine import (
     Access,
+    CoefficientSection,
     Convolution,
     Elementwise,
     GainOffset,
     Operation,
+    Packing,
     PassThrough,
     Space,
     geometry_of,
@@ -25,7 +28,7 @@ from openane.program.model import Role
 from openane.program.verify.coefficients import needed_bytes
 from openane.program.verify.container import layout_access
 from openane.program.verify.context import TaskOperand, TaskView, VerifyContext
-from openane.program.verify.regions import Region, access_regions, interval, meets, rounded
+from openane.program.verify.regions import Region, access_regions, interval, meets, nested, rounded
 from openane.program.verify.violation import Found, Violation, violation
 from openane.program.verify.written import Written
 from openane.program.verify.written_l2 import WrittenL2
@@ -163,11 +166,28 @@ def _reads(context: VerifyContext, view: TaskView) -> Iterator[tuple[Region, int
     sane, form = _sane(view), context.chip.limits.coefficients
     name = context.chip.register("coefficients", Space.MEMORY)
     for section in coefficients.sections:
+        computed = _multiplied(view, section, form) if sane else None
+        if computed is not None:
+            yield from ((region, section.slot, name) for region in computed)
+            continue
         needed = needed_bytes(view.operation, coefficients, section, form) if sane else {}
         for stream in section.streams:
             size = min(needed.get(stream.core, stream.size), stream.size)
             if size > 0:
                 yield interval(stream.offset, stream.offset + size), section.slot, name
+
+
+def _multiplied(view: TaskView, section: CoefficientSection, form: CoefficientFormat) -> list[Region] | None:
+    """What products are made with of coefficients that tasks before computed; None for other sections, which are read
+    from end to end."""
+    coefficients, geometry = view.coefficients, geometry_of(view.operation)
+    if coefficients is None or geometry is None or not coefficients.runtime or coefficients.weights != section \
+            or coefficients.packing is not Packing.DENSE:
+        return None
+    begin = {stream.core: stream.offset for stream in section.streams}
+    found = [nested(begin[core] + offset, loops, run)[0]
+             for core, offset, loops, run in form.place(geometry, coefficients).multiplied() if core in begin]
+    return None if None in found else [region for region in found if region is not None]
 
 
 def _sane(view: TaskView) -> bool:
