@@ -10,15 +10,15 @@ from zipfile import BadZipFile, ZipFile
 from openane.archives import check_member
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import COMPLEX
+from openane.importers.torch.step import COMPLEX, PLACES
 from openane.version import pip_line
 
 KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "einsum", "elu", "gelu", "hardsigmoid",
         "hardswish", "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
-        "linalg_solve", "linear", "log1p", "matmul", "max_pool2d", "pixel_shuffle", "pixel_unshuffle", "polar", "prelu",
-        "prod", "reflection_pad1d", "reflection_pad2d", "relu6", "replication_pad1d", "replication_pad2d", "roll",
-        "rsub", "scaled_dot_product_attention", "silu", "softplus", "stack", "upsample_nearest3d",
-        "upsample_trilinear3d")
+        "linalg_solve", "linear", "log1p", "matmul", "max_pool2d", "max_unpool2d", "max_unpool3d", "pixel_shuffle",
+        "pixel_unshuffle", "polar", "prelu", "prod", "reflection_pad1d", "reflection_pad2d", "relu6",
+        "replication_pad1d", "replication_pad2d", "roll", "rsub", "scaled_dot_product_attention", "silu", "softplus",
+        "stack", "upsample_nearest3d", "upsample_trilinear3d")
 """Operators PyTorch would take apart though the graph has counterparts."""
 
 MOST_ROUNDS = 4
@@ -85,7 +85,7 @@ def taken_apart(torch: Any, program: Program) -> Program:
 
 def _unknown(target: Any) -> bool:
     name = target._schema.name.removeprefix("aten::")
-    return name not in OPERATORS and COMPLEX + name not in OPERATORS
+    return not {name, COMPLEX + name, PLACES + name} & OPERATORS.keys()
 
 
 def _helps(torch: Any, program: Program, table: Any, target: Any) -> bool:

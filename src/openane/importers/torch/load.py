@@ -18,9 +18,10 @@ from openane.importers.step import TypedErrors
 from openane.importers.torch.experts import expert_order
 from openane.importers.torch.exported import Program, needed, package, read, taken_apart, with_shapes
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.refusals import unknown
+from openane.importers.torch.refusals import NO_PLACES, PLACES_ALONE, unknown
 from openane.importers.torch.states import States
 from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
+from openane.importers.unpooling import PooledPlaces
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import MAXIMUM_ELEMENTS
@@ -202,6 +203,8 @@ class _Import:
             found, label = self.known.get(name), f"PyTorch output {number}"
             if found is None:
                 continue
+            if isinstance(found, PooledPlaces):
+                raise UnsupportedError(label, PLACES_ALONE, remedy=NO_PLACES)
             value = found if isinstance(found, Value) else self.constants.value(found, label)
             if spec.kind.name == "BUFFER_MUTATION":
                 self.states.write(spec.target, value)
@@ -247,7 +250,7 @@ def _work(op: str, arguments: Mapping[str, Any], result: Sequence[int]) -> float
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value | ComplexValue | ExpertNumbers)
+    return any(isinstance(each, Value | ComplexValue | ExpertNumbers | PooledPlaces)
                or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from openane.errors import UnsupportedError
 from openane.importers.step import unknown_operator
 from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.step import PLACES
 
 _FACTORS = "factorise the matrix on the host, before or behind the model: iterations that converge need more than fp16"
 _CHOICE = "keep every element, and choose with torch.where"
@@ -16,15 +17,20 @@ REMEDIES: Mapping[str, str] = {
                      "linalg_solve_triangular"), _FACTORS),
     **dict.fromkeys(("masked_scatter", "put"), _CHOICE),
     "grid_sampler_3d": "sample slice by slice with grid_sample of images, or on the host",
-    "max_unpool2d": "nn.Upsample, or a transposed convolution",
+    **dict.fromkeys(("max_unpool2d", "max_unpool3d"), "positions that max_pool found in the same program, nn.Upsample, "
+                    "or a transposed convolution"),
     "mode": "count with one-hot comparisons and argmax, or on the host",
     "nanmedian": "median, with torch.where in place of what is no number",
 }
 """What to do instead, by operator."""
+PLACES_ALONE = "positions of maxima are given to max_unpool alone"
+NO_PLACES = "find them on the host, or with argmax over the elements of a window"
 
 
 def unknown(label: str, name: str) -> UnsupportedError:
     """The error for an operator nobody imports."""
+    if name.startswith(PLACES):
+        return UnsupportedError(label, PLACES_ALONE, found=name.removeprefix(PLACES), remedy=NO_PLACES)
     if name in REMEDIES:
         return UnsupportedError(label, "this operator is not supported", found=name, remedy=REMEDIES[name])
     return unknown_operator(label, name, OPERATORS, "write it with others")

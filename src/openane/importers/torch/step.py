@@ -14,6 +14,7 @@ from openane.graph.budget import Budget
 from openane.importers.masks import MEANS_FARTHEST, nearer, note_replaced
 from openane.importers.step import ImportStep as AnyStep
 from openane.importers.step import to_half, whole_numbers
+from openane.importers.unpooling import PooledPlaces
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST
 from openane.record_classes import dataclass
@@ -32,6 +33,8 @@ class ComplexValue:
     imaginary: Value | None
 
 
+PLACES = "places "
+"""Before the name of an operator that is given positions of maxima."""
 EXPERTS = "experts "
 """Before the name of an operator that is given the numbers of experts."""
 
@@ -44,7 +47,7 @@ class ExpertNumbers:
 
 
 Result = Any
-"""A Value, a ComplexValue, a Tensor, or a tuple of them with None for results that cannot be given."""
+"""A Value, a ComplexValue, PooledPlaces, a Tensor, or a tuple of them with None for results that cannot be given."""
 Handler = Callable[["TorchStep"], Result]
 
 class TorchConstants:
@@ -205,4 +208,6 @@ def kind_prefix(arguments: Iterable[Any], kind: str) -> str:
     flat = [each for found in arguments for each in (found if isinstance(found, list) else [found])]
     if any(isinstance(each, ExpertNumbers) for each in flat):
         return EXPERTS
+    if any(isinstance(each, PooledPlaces) for each in flat):
+        return PLACES
     return COMPLEX if kind == "complex" or any(isinstance(each, ComplexValue) for each in flat) else ""

@@ -12,6 +12,7 @@ from openane.graph import RoundedArray, Value
 from openane.importers.step import to_half
 from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.importers.unpooling import PooledPlaces
 from openane.ops.weights import kept_from_zero
 
 
@@ -78,13 +79,17 @@ def _pooled(step: TorchStep) -> tuple[Value, int]:
 
 
 def _max_pool(step: TorchStep) -> Result:
-    """Values, and no indices."""
+    """Values, and where they were found for what puts something there again."""
     x, axes = _pooled(step)
     dilation = step.integers("dilation", axes)
     if any(each != 1 for each in dilation):
         raise step.refuse("dilation", list(dilation), "1: no engine pools with gaps")
-    result = step.reshaped(step.add("max_pool", part="pool", x=x, **_pool_settings(step, x, axes)), step.shape)
-    return result if step.op.startswith("max_pool") and "indices" not in step.op else (result, None)
+    settings = _pool_settings(step, x, axes)
+    pooled = step.add("max_pool", part="pool", x=x, **settings)
+    result = step.reshaped(pooled, step.shape)
+    if "indices" not in step.op:
+        return result
+    return result, PooledPlaces(x, pooled, settings["kernel_sizes"], settings["strides"], tuple(settings["pad"][::2]))
 
 
 def _average_pool(step: TorchStep) -> Result:
