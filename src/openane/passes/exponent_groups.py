@@ -133,7 +133,7 @@ class Borders:
         inside = set(members)
         readers = {member: self._readers(member, inside) for member in members}
         every = set().union(*readers.values())
-        made = {member: self._relation(self._made[member]) for member in members if member in self._made}
+        made = {member: self._making(self._made[member], inside) for member in members if member in self._made}
         ports = self._outputs.intersection(members)
         free = len(made) == len(members) and every <= FREE and self._free.issuperset(made.values())
         plain = {member for member, relations in readers.items() if not RELIEVED.issuperset(relations)}
@@ -143,6 +143,11 @@ class Borders:
                       bool(every & RELIEVED),
                       Relation.TIED in every, frozenset(plain | ports),
                       self._beside_epsilons(members))
+
+    def _making(self, node: Node, inside: set[int]) -> Relation:
+        """How a value of the group is made: a product with a gate hands the exponent on that its other operand has."""
+        handed = self._said.gated.get(id(node))
+        return Relation.TIED if handed is not None and id(node[handed]) in inside else self._relation(node)
 
     def _beside_epsilons(self, members: Iterable[int]) -> float:
         return max((self._norms.get(member, 0.0) for member in members), default=0.0)

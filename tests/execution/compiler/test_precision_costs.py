@@ -227,3 +227,23 @@ def test_a_clamp_behind_a_multiple_is_in_its_task() -> None:
     graph = builder.finish({"y": builder.single("relu", x=multiple)})
     inputs = {"x": half(np.random.default_rng(7).standard_normal((1, 16, 8, 8)))}
     assert error_and_tasks(graph, inputs, "as-is") == (0.0, 1)
+
+
+@pytest.mark.parametrize("size", [2.0 ** -6, 2.0 ** -3])
+def test_what_squeeze_and_excitation_multiplies_is_raised_without_a_task(size: float) -> None:
+    """The sums of a layer with a bias, its mean, which decides the gate, and the product share an exponent."""
+    rng, builder = np.random.default_rng(11), GraphBuilder("gated", {FUNCTIONS: CLOSE})
+
+    def layer(x: Value, channels: int, size: float) -> Value:
+        weight = half(rng.standard_normal((channels, x.shape[1], 1, 1)) * size)
+        return builder.single("conv", x=x, weight=weight, bias=half(rng.standard_normal(channels) * size / 8))
+
+    small = layer(builder.input("x", "fp16", (1, 16, 12, 12)), 32, size / 16)
+    mean = builder.single("reduce_mean", x=small, axes=[2, 3], keep_dims=True)
+    squeezed = builder.single("relu", x=layer(mean, 4, 8))
+    gate = builder.single("sigmoid", x=layer(squeezed, 32, 1))
+    graph = builder.finish({"y": layer(builder.single("mul", x=small, y=gate), 8, 8 / size)})
+    inputs = {"x": half(rng.standard_normal((1, 16, 12, 12)))}
+    error, tasks = error_and_tasks(graph, inputs, "safe")
+    assert tasks == error_and_tasks(graph, inputs, "as-is")[1]
+    assert error <= 1.5e-3
