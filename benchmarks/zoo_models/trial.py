@@ -69,7 +69,8 @@ def tried(model: Described, packages: Path) -> Document:
     named = dict(zip((port.name for port in compiled.inputs), source.inputs, strict=True)) \
         if isinstance(source.inputs, list) else source.inputs
     found = clock("run", lambda: ane.run(compiled, named, "simulator?arithmetic=exact"))
-    outputs = [found[port.name] for port in compiled.outputs]
+    written = {f"{port.name}_written" for port in compiled.inputs}  # what the program leaves in an input is no result
+    outputs = [found[port.name] for port in compiled.outputs if port.name not in written]
     document["error"] = worst(outputs, source.wanted)
     if source.half is not None:
         document["half_error"] = worst(source.half, source.wanted)
@@ -123,9 +124,12 @@ def _exported(built: Built) -> Source:
 
     def run(module: Any, arguments: Any) -> list[np.ndarray]:
         with torch.no_grad():
-            given, keywords = arguments
+            given, keywords = torch.utils._pytree.tree_map(copied, arguments)  # the module may write into them
             return [leaf.float().numpy() if leaf.is_floating_point() else leaf.numpy()
                     for leaf in tree_leaves(_plain(module(*given, **keywords))) if isinstance(leaf, torch.Tensor)]
+
+    def copied(leaf: Any) -> Any:
+        return leaf.clone() if isinstance(leaf, torch.Tensor) else leaf
 
     def halved(leaf: Any) -> Any:
         return leaf.half() if isinstance(leaf, torch.Tensor) and leaf.is_floating_point() else leaf

@@ -23,7 +23,10 @@ def kind_of(given: object) -> str:
 
 def how_from(given: object) -> str:
     """How a graph is had from an object of another library."""
-    libraries = {each.__module__.partition(".")[0] for each in type(given).__mro__}
+    modules = [each.__module__ for each in type(given).__mro__]
+    libraries = {name.partition(".")[0] for name in modules}
+    if any(name.startswith("torch.export") for name in modules):
+        return "openane.load_graph takes a program of torch.export as it is"
     if "torch" in libraries:
         return "openane.torch.to_engine(module, example) takes a module of PyTorch"
     if "onnx" in libraries:

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from support.needs import library
 
-from openane.errors import UnsupportedError
+from openane.compiler import compile as compile_graph
+from openane.errors import GraphError, UnsupportedError
 
 torch = library("torch")
 nn = torch.nn
@@ -127,3 +128,10 @@ def test_what_is_no_module_and_no_tensor_is_refused() -> None:
         openane.torch.to_engine(lambda x: x)
     with pytest.raises(UnsupportedError, match="arguments are tensors of PyTorch"):
         openane.torch.to_engine(network())(np.zeros((1, 3, 8, 8), np.float32))
+
+
+def test_modules_and_exported_programs_are_told_what_takes_them() -> None:
+    program = torch.export.export(nn.Linear(4, 4), (torch.zeros(1, 4),))
+    for given, said in ((program, "openane.load_graph takes a program"), (nn.Linear(4, 4), "openane.torch.to_engine")):
+        with pytest.raises(GraphError, match=said):
+            compile_graph(given)
