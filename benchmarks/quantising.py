@@ -9,9 +9,9 @@ of another source; ResNet-50 and a decode step of a 15-million-number Llama have
 of networks nobody trained. Errors are relative (root of squared differences by that of values), of embeddings, scores
 before the softmax, and scores of tokens, against the same network with fp16 weights, all computed in fp32, on samples
 that weights were not rounded by; "own" is the error on samples of the same source that were kept apart, the cosine is
-the smallest of a sample's. Bytes are those of the model's file, and of what the engine reads for an inference of the
-program for H13; the time is modelled for M1. `--form` takes the forms whose name has the text in it. With `--results`
-rows are kept in a file, and those it has are not made again: all of them take an hour and more, a row a few minutes.
+the smallest of a sample's. Bytes are those of the file, and of what the engine reads for an inference of the program
+for H13; the time is modelled for M1. `--form` takes the forms whose name has the text in it. With `--results` rows are
+kept in a file, and those it has are not made again: all of them take an hour and more, a row a few minutes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ from openane.quantization.rewrite import with_stored
 EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64
 SHORT = 16
-"""Tokens of the program that weights are rounded on: most sentences have fewer."""
-SENTENCES = 1600
-FEW = 400
+"""Tokens of the form of it that weights are rounded on: most sentences have fewer."""
+SENTENCES = 6400
+AT_ONCE = 8
+"""Sentences of a sample to round by."""
+FEW = 100
 """Samples that `auto` chooses by, which runs the network many times."""
 HELD = 63
 APART = 4
@@ -57,6 +59,8 @@ FORMS: Mapping[str, Mapping[str, Any]] = {
     FP16: {"least": 1 << 60}, "int8, nearest": {"form": "int8", "calibrate": False}, "int8": {"form": "int8"},
     "int8-blocks, nearest": {"form": "int8-blocks", "calibrate": False}, "int8-blocks": {"form": "int8-blocks"},
     "int8-blocks of 16": {"form": "int8-blocks", "block": 16}, "int8-blocks of 8": {"form": "int8-blocks", "block": 8},
+    "int8-offsets, nearest": {"form": "int8-offsets", "calibrate": False}, "int8-offsets": {"form": "int8-offsets"},
+    "int8-offsets of 16": {"form": "int8-offsets", "block": 16},
     "int8-columns, nearest": {"form": "int8-columns", "calibrate": False}, "int8-columns": {"form": "int8-columns"},
     "palette6, nearest": {"form": "palette6", "calibrate": False}, "palette6": {"form": "palette6"},
     "palette4, nearest": {"form": "palette4", "calibrate": False}, "palette4": {"form": "palette4"},
@@ -114,15 +118,19 @@ def minilm() -> Network:
     words = weights["embeddings.words"].astype(np.float16)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
 
-    def looked_up(lines: Sequence[str], tokens: int) -> Samples:
+    def looked_up(lines: Sequence[str], tokens: int, at_once: int = 1) -> Samples:
         tokenizer.enable_truncation(tokens)
         tokenizer.enable_padding(length=tokens)
-        return [{"words": words[each.ids][None], "mask": np.array(each.attention_mask, np.float16)[None, :, None]}
-                for each in map(tokenizer.encode, lines)]
+        several = tokenizer.encode_batch(list(lines))
+        return [{"words": words[[each.ids for each in few]],
+                 "mask": np.array([each.attention_mask for each in few], np.float16)[:, :, None]}
+                for few in (several[first:first + at_once] for first in range(0, len(several), at_once))]
 
     lines = (EXAMPLE / "sentences.txt").read_text().splitlines()
-    return Network(build_graph(weights, TOKENS), looked_up(lines[::APART], TOKENS), build_graph(weights, SHORT),
-                   looked_up(sentences(SENTENCES), SHORT))
+    single = sentences(SENTENCES)
+    return Network(build_graph(weights, TOKENS), looked_up(lines[::APART], TOKENS),
+                   build_graph(weights, SHORT, AT_ONCE),
+                   looked_up(single[:len(single) // AT_ONCE * AT_ONCE], SHORT, AT_ONCE))
 
 
 def resnet50() -> Network:

@@ -17,18 +17,20 @@ FAR = 10000.0
 """Scores of masked tokens are lowered by this."""
 
 
-def build_graph(weights: Mapping[str, np.ndarray], tokens: int) -> ane.Graph:
-    """Words [1, tokens, 384] and mask [1, tokens, 1] (1 for a token, 0 for padding) to embedding [1, 1, 384].
+def build_graph(weights: Mapping[str, np.ndarray], tokens: int, texts: int = 1) -> ane.Graph:
+    """Words [texts, tokens, 384] and mask [texts, tokens, 1] (1 for a token, 0 for padding) to embedding
+    [texts, 1, 384].
 
     `weights` are those of weights.load_weights. Positions are added here; looking words up in their table is left to
     the host.
     """
     half = {name: array.astype(np.float16) for name, array in weights.items()}
     builder = GraphBuilder("minilm")
-    words, mask = builder.input("words", "fp16", (1, tokens, WIDTH)), builder.input("mask", "fp16", (1, tokens, 1))
+    words = builder.input("words", "fp16", (texts, tokens, WIDTH))
+    mask = builder.input("mask", "fp16", (texts, tokens, 1))
     positions = (weights["embeddings.positions"][:tokens] + weights["embeddings.types"][0]).astype(np.float16)
     x = normalise(builder, builder.single("add", x=words, y=positions[None]), "embeddings.norm", half)
-    row = builder.single("reshape", x=mask, shape=(1, 1, 1, tokens))
+    row = builder.single("reshape", x=mask, shape=(texts, 1, 1, tokens))
     bias = builder.single("mul", x=builder.single("sub", x=row, y=1.0), y=FAR)
     for number in range(LAYERS):
         layer = f"layers.{number}"
@@ -52,19 +54,19 @@ def normalise(builder: GraphBuilder, x: Value, name: str, weights: Mapping[str, 
 
 
 def attention(builder: GraphBuilder, x: Value, bias: Value, name: str, weights: Mapping[str, np.ndarray]) -> Value:
-    """Every token [1, tokens, 384] mixed with those that `bias` [1, 1, 1, tokens] does not lower."""
-    tokens, each = x.shape[1], WIDTH // HEADS
+    """Every token [texts, tokens, 384] mixed with those that `bias` [texts, 1, 1, tokens] does not lower."""
+    texts, tokens, each = x.shape[0], x.shape[1], WIDTH // HEADS
 
     def heads(part: str) -> Value:
         rows = builder.single("reshape", x=linear(builder, x, f"{name}.{part}", weights),
-                              shape=(1, tokens, HEADS, each))
+                              shape=(texts, tokens, HEADS, each))
         return builder.single("transpose", x=rows, perm=(0, 2, 1, 3))
 
     query = builder.single("mul", x=heads("query"), y=each ** -0.5)
     scores = builder.single("matmul", x=query, y=heads("key"), transpose_y=True)
     shares = builder.single("softmax", x=builder.single("add", x=scores, y=bias), axis=-1)
     mixed = builder.single("transpose", x=builder.single("matmul", x=shares, y=heads("value")), perm=(0, 2, 1, 3))
-    return linear(builder, builder.single("reshape", x=mixed, shape=(1, tokens, WIDTH)), f"{name}.output", weights)
+    return linear(builder, builder.single("reshape", x=mixed, shape=(texts, tokens, WIDTH)), f"{name}.output", weights)
 
 
 def pooled(builder: GraphBuilder, x: Value, mask: Value) -> Value:

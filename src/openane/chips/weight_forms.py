@@ -15,7 +15,8 @@ class WeightForm(StrEnum):
 
     INT8 = "int8"          # 8 bits each, a scale for every channel, no offset
     INT8_BLOCKS = "int8-blocks"  # 8 bits each, a scale for every 32 inputs of every channel
-    INT8_COLUMNS = "int8-columns"  # 8 bits each, a scale for every channel and one for every input
+    INT8_OFFSETS = "int8-offsets"  # 8 bits each, a scale and an offset for every 32 inputs of every channel
+    INT8_COLUMNS = "int8-columns"  # 8 bits each, a scale and an offset for every channel, a scale for every input
     PALETTE4 = "palette4"  # 4 bits each, which name one of 16 numbers
     PALETTE6 = "palette6"  # 6 bits each, which name one of 64 numbers
     SPARSE = "sparse"      # a mask, and fp16 for what is not 0
@@ -31,6 +32,7 @@ LATE_FORMS = FORMS | {WeightForm.INT8_BLOCKS}
 WRITTEN = {
     WeightForm.INT8: "programs hold fp16: how weights of 8 bits lie in the engine's streams is not known",
     WeightForm.INT8_BLOCKS: "programs hold fp16: how weights of 8 bits lie in the engine's streams is not known",
+    WeightForm.INT8_OFFSETS: "programs hold fp16: how weights of 8 bits lie in the engine's streams is not known",
     WeightForm.INT8_COLUMNS: "programs hold fp16: how weights of 8 bits lie in the engine's streams is not known",
     WeightForm.PALETTE4: "programs hold fp16: how palettes lie in the engine's streams is not known",
     WeightForm.PALETTE6: "programs hold fp16: how palettes lie in the engine's streams is not known",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from openane.quantization import Quantized
     from openane.quantization.modelled import Modelled
 
-FORMS = ("int8", "int8-blocks", "int8-columns", "palette4", "palette6", "sparse", "auto")
+FORMS = ("int8", "int8-blocks", "int8-offsets", "int8-columns", "palette4", "palette6", "sparse", "auto")
 MOST_LINES = 24
 
 
@@ -47,9 +47,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="where to write it: .mlpackage, .mil, .onnx, .safetensors (the weights alone), .ane, .hwx "
                              "or .anec (default: nothing is written)")
     parser.add_argument("--form", choices=FORMS, default="int8",
-                        help="8 bits and a scale per channel, per channel and --block inputs, or one per channel and "
-                             "one per input; a palette of 16 or 64 numbers; without zeros; or auto, a form for each "
-                             "layer (default: int8)")
+                        help="8 bits and a scale per channel, or per channel and --block inputs, without or with an "
+                             "offset, or one per channel and one per input; a palette of 16 or 64 numbers; without "
+                             "zeros; or auto, a form for each layer (default: int8)")
     parser.add_argument("--max-error", metavar="E", type=real(0),
                         help="choose layers, and with auto forms, such that the outputs' error stays within E "
                              "(default: every layer; auto: 0.01)")
@@ -57,7 +57,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="with --form sparse: the share of each weight's numbers that is made 0, the smallest "
                              "first (default: 0.5)")
     parser.add_argument("--block", metavar="N", type=whole(2), default=32,
-                        help="with --form int8-blocks or auto: how many inputs share a scale (default: 32)")
+                        help="with --form int8-blocks, int8-offsets or auto: how many inputs share a scale "
+                             "(default: 32)")
     parser.add_argument("--least", metavar="N", type=whole(1), default=2048,
                         help="leave weights of fewer than N numbers as they are (default: 2048)")
     parser.add_argument("--function", metavar="NAME", help="which function of a model that has several")

@@ -40,9 +40,11 @@ MAX_ERROR = 0.01
 """Error of the outputs that `auto` keeps to, unless another is stated."""
 DRAWN = 8
 """How many samples are drawn to round by and to measure on; one to measure alone."""
-AUTOMATIC = (WeightForm.INT8_BLOCKS, WeightForm.INT8_COLUMNS, WeightForm.INT8, WeightForm.PALETTE6, WeightForm.PALETTE4)
+AUTOMATIC = (WeightForm.INT8_OFFSETS, WeightForm.INT8_COLUMNS, WeightForm.INT8, WeightForm.PALETTE6,
+             WeightForm.PALETTE4)
 """What `auto` chooses among; sparse besides, for weights that are at least half zeros as they are."""
-LATE: Mapping[str, str] = {WeightForm.INT8_BLOCKS: "blocks", WeightForm.INT8_COLUMNS: "inputs"}
+LATE: Mapping[str, str] = {WeightForm.INT8_BLOCKS: "blocks", WeightForm.INT8_OFFSETS: "blocks",
+                           WeightForm.INT8_COLUMNS: "inputs"}
 """Forms that only later operator sets have operations for: what they have scales for."""
 
 
@@ -110,9 +112,9 @@ def quantize(graph: Graph, form: str = WeightForm.INT8, *, max_error: float | No
              samples: Sample | Sequence[Sample] | None = None, target: str = DEFAULT_TARGET, zeros: float = 0.5,
              block: int = BLOCK, least: int = LEAST, calibrate: bool = True, biases: bool = True,
              activations: str = "fp16", told: Told = lambda done, layers: None) -> Quantized:
-    """The graph with the weights of its layers in a `form`: int8, int8-blocks, int8-columns, palette4, palette6,
-    sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each. In int8-blocks so many inputs as
-    `block` says share a scale.
+    """The graph with the weights of its layers in a `form`: int8, int8-blocks, int8-offsets, int8-columns, palette4,
+    palette6, sparse (of which `zeros` is the share of numbers made 0), or auto, a form for each. In int8-blocks and
+    int8-offsets so many inputs as `block` says share a scale.
 
     Weights of convolutions, products, recurrent layers and tables of at least `least` elements are compressed, where
     that makes them smaller. With `max_error`, and with auto, layers are chosen such that the error of every output,

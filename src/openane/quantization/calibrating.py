@@ -29,6 +29,7 @@ from openane.quantization.forms import (
     columns_weight,
     int8_weight,
     nearest_integers,
+    offsets_weight,
     palette_weight,
     places,
     store,
@@ -38,9 +39,13 @@ from openane.quantization.looking import LayerInputs
 from openane.quantization.matrices import Matrices
 from openane.quantization.moments import LayerMoments
 from openane.quantization.rounding import Nearest, factor_of, rounded
+from openane.quantization.steps import block_steps, nearest_steps
 
 DAMPINGS = (0.02, 0.1, 0.5)
 """Shares of the moments' mean diagonal that are added to it."""
+SURER = 10
+"""How many times as much is added where a weight is to make good for others: what results lack is noise for the most
+part, which few vectors are learnt by heart of."""
 CALIBRATED = frozenset(WeightForm) - {WeightForm.SPARSE}
 """Forms whose rounding can be chosen."""
 
@@ -53,11 +58,13 @@ def calibrated(form: WeightForm, layer: Layer, matrices: Matrices, seen: LayerIn
     rows = matrices.rows(weight)
     fit, check = (each.centred() if adjusts else each for each in (seen.fit, seen.check))
     best = store(form, weight, layer.axis, how)
-    error = check.squared_error(matrices.rows(best.array) - rows)
+    error, chosen = check.squared_error(matrices.rows(best.array) - rows), False
     for wanted, damping in _tries(rows, fit):
         found = _held(form, layer, matrices, wanted, fit.square, damping, how)
         if found is not None and (now := check.squared_error(matrices.rows(found.array) - rows)) < error:
-            best, error = found, now
+            best, error, chosen = found, now, True
+        elif chosen:
+            break  # errors have one least value over dampings
     return _with_bias(best, layer, matrices, rows, seen.fit) if adjusts else best
 
 
@@ -68,7 +75,7 @@ def _tries(rows: np.ndarray, moments: LayerMoments) -> Iterator[tuple[np.ndarray
         if moments.missing is None:
             yield rows, damping
             continue
-        added = _making_good(moments, damping)
+        added = _making_good(moments, SURER * damping)
         if added is not None:
             yield rows + added, damping
     if moments.missing is not None:
@@ -100,6 +107,8 @@ def _held(form: WeightForm, layer: Layer, matrices: Matrices, rows: np.ndarray, 
         return _columns(layer, matrices, rows, square, damping)
     if form is WeightForm.INT8_BLOCKS:
         return _blocks(layer, matrices, rows, square, damping, how.block)
+    if form is WeightForm.INT8_OFFSETS:
+        return _offsets(layer, matrices, rows, square, damping, how.block)
     return _palette(form, layer, matrices, rows, square, damping, how)
 
 
@@ -143,14 +152,26 @@ def _columns(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndar
     found = column_scales(rows, np.stack([factor.shown for factor in known]))
     columns = matrices.weight(np.broadcast_to(found[:, None], rows.shape), weight.shape).astype(np.float32)
     wide = matrices.weight(rows, weight.shape).astype(np.float32)
-    scale = channel_scales(wide / columns, layer.axis, weight.dtype)
-    steps = along(scale, layer.axis, weight.ndim) * columns
-    held = np.stack([rounded(group, factor, _own_multiples(each)) for group, factor, each
-                     in zip(rows, known, matrices.rows(steps), strict=True)])
-    integers = nearest_integers(matrices.weight(held, weight.shape).astype(np.float32), steps)
+    steps = block_steps(wide / columns, layer.axis, weight.dtype, None)
+    scale, offset = steps.laid(weight.shape)
+    scale = scale * columns
+    held = np.stack([rounded(group, factor, nearest) for group, factor, nearest
+                     in zip(rows, known, _shifted_multiples(matrices, scale, offset), strict=True)])
+    integers = nearest_steps(matrices.weight(held, weight.shape).astype(np.float32), scale, offset)
     outputs = weight.shape[layer.axis]
     each_group = columns.take(range(0, outputs, outputs // matrices.groups), layer.axis)
-    return columns_weight(integers, scale, each_group, layer.axis)
+    return columns_weight(integers, steps, each_group)
+
+
+def _offsets(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float, block: int
+             ) -> StoredWeight | None:
+    weight = layer.weight.array()
+    steps = block_steps(matrices.weight(rows, weight.shape).astype(np.float32), layer.axis, weight.dtype, block)
+    scale, offset = steps.laid(weight.shape)
+    found = _rounded(rows, square, damping, _shifted_multiples(matrices, scale, offset))
+    if found is None:
+        return None
+    return offsets_weight(nearest_steps(matrices.weight(found, weight.shape).astype(np.float32), scale, offset), steps)
 
 
 def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarray, damping: float, block: int
@@ -167,7 +188,19 @@ def _blocks(layer: Layer, matrices: Matrices, rows: np.ndarray, square: np.ndarr
 
 def _own_multiples(scale: np.ndarray) -> Nearest:
     """Of scales [outputs, inputs]."""
-    return lambda column, place: np.asarray(nearest_integers(column, scale[:, place]) * scale[:, place])
+    by_input = np.ascontiguousarray(scale.T, np.float32)
+    return lambda column, place: np.asarray(nearest_integers(column, by_input[place]) * by_input[place])
+
+
+def _shifted_multiples(matrices: Matrices, scale: np.ndarray, offset: np.ndarray) -> list[Nearest]:
+    """Of scales and offsets for each number of a weight, for each group."""
+    return [_multiples_from(*each) for each in zip(matrices.rows(scale), matrices.rows(offset), strict=True)]
+
+
+def _multiples_from(scale: np.ndarray, offset: np.ndarray) -> Nearest:
+    steps, zeros = (np.ascontiguousarray(each.T, np.float32) for each in (scale, offset))
+    return lambda column, place: np.asarray(
+        (nearest_steps(column, steps[place], zeros[place]) - zeros[place]) * steps[place])
 
 
 def _rounded(rows: np.ndarray, moments: np.ndarray, damping: float, nearest: Sequence[Nearest]) -> np.ndarray | None:

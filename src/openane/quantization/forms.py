@@ -2,7 +2,9 @@
 
     int8      constexpr_affine_dequantize: 8 bits and a scale per channel, no offset
     int8-blocks  constexpr_blockwise_shift_scale: 8 bits and a scale per channel and 32 (or so many) inputs
-    int8-columns  two constexpr_blockwise_shift_scale: 8 bits and a scale per channel, and of that one per input
+    int8-offsets  the same with an offset beside each scale
+    int8-columns  two constexpr_blockwise_shift_scale: 8 bits, a scale and an offset per channel, of that a scale per
+              input
     palette4  constexpr_lut_to_dense: 16 numbers for the whole weight, found by k-means, and 4 bits each
     palette6  the same with 64 numbers and 6 bits
     sparse    constexpr_sparse_to_dense: a bit each, and what is not 0 as it is; the smallest are made 0
@@ -20,8 +22,9 @@ import numpy as np
 from openane.chips.weight_forms import WeightForm
 from openane.graph import TensorType, Value, mil_type
 from openane.graph.mil.packed import byte_count, to_bytes
-from openane.ops.compressed import spread
+from openane.ops.compressed import shifted, spread
 from openane.quantization.columns import column_scales
+from openane.quantization.steps import BlockSteps, block_steps, folded, nearest_steps
 
 BITS = {WeightForm.PALETTE4: 4, WeightForm.PALETTE6: 6}
 """Bits of a number's place in its palette."""
@@ -88,6 +91,10 @@ def store(form: WeightForm, weight: np.ndarray, axis: int, how: Storing = Storin
         wide = weight.astype(np.float32, copy=False)
         scale = block_scales(wide, axis % weight.ndim, weight.dtype, how.block)
         return blocks_weight(nearest_integers(wide, spread(scale.astype(np.float32), weight.shape)), scale)
+    if form is WeightForm.INT8_OFFSETS:
+        wide = weight.astype(np.float32, copy=False)
+        steps = block_steps(wide, axis % weight.ndim, weight.dtype, how.block)
+        return offsets_weight(nearest_steps(wide, *steps.laid(weight.shape)), steps)
     if form is WeightForm.INT8_COLUMNS:
         return _int8_columns(weight, axis % weight.ndim)
     if form is WeightForm.SPARSE:
@@ -138,14 +145,8 @@ def scales(largest: np.ndarray, dtype: np.dtype[np.generic]) -> np.ndarray:
 def block_scales(weight: np.ndarray, axis: int, dtype: np.dtype[np.generic], block: int = BLOCK) -> np.ndarray:
     """What 1 stands for in each block, so that 127 is its largest magnitude: blocks are one channel wide and `block`
     long in the first other dimension that can be cut so, whole in all others."""
-    lengths = list(weight.shape)
-    cut = next((d for d, extent in enumerate(weight.shape) if d != axis and extent % block == 0), None)
-    lengths[axis] = 1
-    if cut is not None:
-        lengths[cut] = block
-    folded = weight.reshape([part for extent, length in zip(weight.shape, lengths, strict=True)
-                             for part in (extent // length, length)])
-    return scales(np.abs(folded).max(axis=tuple(range(1, folded.ndim, 2))), dtype)
+    parts, inside = folded(weight, axis, block)
+    return scales(np.abs(parts).max(inside), dtype)
 
 
 def blocks_weight(integers: np.ndarray, scale: np.ndarray) -> StoredWeight:
@@ -153,8 +154,16 @@ def blocks_weight(integers: np.ndarray, scale: np.ndarray) -> StoredWeight:
     data = integers.astype(np.int8)
     operation = Operation("constexpr_blockwise_shift_scale", {
         "data": ("int8", data), "scale": (mil_type(scale.dtype), scale)})
-    array = (data * spread(scale.astype(np.float32), data.shape)).astype(scale.dtype)
-    return StoredWeight(WeightForm.INT8_BLOCKS, operation, array)
+    return StoredWeight(WeightForm.INT8_BLOCKS, operation, shifted(data, scale, None).astype(scale.dtype))
+
+
+def offsets_weight(integers: np.ndarray, steps: BlockSteps) -> StoredWeight:
+    """The weight, of the scales' element type, that integers stand for, by the steps of their blocks."""
+    data = integers.astype(np.int8)
+    operation = Operation("constexpr_blockwise_shift_scale", {
+        "data": ("int8", data), "scale": (mil_type(steps.scale.dtype), steps.scale), "offset": ("int8", steps.offset)})
+    array = shifted(data, steps.scale, steps.offset).astype(steps.scale.dtype)
+    return StoredWeight(WeightForm.INT8_OFFSETS, operation, array)
 
 
 def _int8_columns(weight: np.ndarray, axis: int) -> StoredWeight:
@@ -162,16 +171,17 @@ def _int8_columns(weight: np.ndarray, axis: int) -> StoredWeight:
     rows = np.moveaxis(wide, axis, 0)
     found = column_scales(rows.reshape(1, rows.shape[0], -1), np.ones((1, wide.size // rows.shape[0])))
     columns = np.expand_dims(found.astype(np.float32).reshape(rows.shape[1:]), axis)
-    scale = channel_scales(wide / columns, axis, weight.dtype)
-    return columns_weight(nearest_integers(wide / columns, along(scale, axis, weight.ndim)), scale, columns, axis)
+    steps = block_steps(wide / columns, axis, weight.dtype, None)
+    return columns_weight(nearest_steps(wide / columns, *steps.laid(weight.shape)), steps, columns)
 
 
-def columns_weight(integers: np.ndarray, scale: np.ndarray, columns: np.ndarray, axis: int) -> StoredWeight:
-    """The weight, of the scales' element type, that integers, the scales of its channels and those of its inputs stand
-    for: powers of two of its rank, for one or more groups of channels."""
-    rows = blocks_weight(integers, scale.reshape([-1 if d == axis else 1 for d in range(integers.ndim)]))
-    array = (rows.array * spread(columns, integers.shape)).astype(scale.dtype)
-    scales_each = {"scale": (mil_type(scale.dtype), columns.astype(scale.dtype))}
+def columns_weight(integers: np.ndarray, steps: BlockSteps, columns: np.ndarray) -> StoredWeight:
+    """The weight, of the scales' element type, that integers, the steps of its channels and the scales of its inputs
+    stand for: powers of two of its rank, for one or more groups of channels."""
+    rows = offsets_weight(integers, steps)
+    kind = steps.scale.dtype
+    array = (rows.array * spread(columns, integers.shape)).astype(kind)
+    scales_each = {"scale": (mil_type(kind), columns.astype(kind))}
     behind = None if (columns == 1).all() else Operation(rows.operation.name, scales_each)
     return StoredWeight(WeightForm.INT8_COLUMNS, rows.operation, array, behind=behind)
 

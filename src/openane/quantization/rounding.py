@@ -52,14 +52,16 @@ def factor_of(moments: np.ndarray, damping: float) -> MomentFactor | None:
 
 def rounded(weight: np.ndarray, factor: MomentFactor, nearest: Nearest) -> np.ndarray:
     """A matrix [outputs, inputs] of numbers that the form holds, whose product with the inputs is near `weight`'s."""
-    upper, columns = factor.upper, weight[:, factor.order]
-    errors = np.zeros_like(columns)
-    for first in range(0, columns.shape[1], BLOCK):
-        last = min(first + BLOCK, columns.shape[1])
-        wanted = columns[:, first:last] + errors[:, :first] @ upper[:first, first:last]
+    lower = np.ascontiguousarray(factor.upper.T, np.float32)
+    columns = np.ascontiguousarray(weight.T[factor.order], np.float32)
+    held, errors = np.empty_like(columns), np.zeros_like(columns)
+    for first in range(0, len(columns), BLOCK):
+        last = min(first + BLOCK, len(columns))
+        wanted = columns[first:last] + lower[first:last, :first] @ errors[:first]
         for place in range(first, last):
-            column = wanted[:, place - first] + errors[:, first:place] @ upper[first:place, place]
-            errors[:, place] = columns[:, place] - nearest(column, int(factor.order[place]))
-    found = np.empty_like(columns)
-    found[:, factor.order] = columns - errors
+            column = wanted[place - first] + lower[place, first:place] @ errors[first:place]
+            held[place] = nearest(column, int(factor.order[place]))
+            errors[place] = columns[place] - held[place]
+    found = np.empty_like(weight)
+    found[:, factor.order] = held.T
     return found

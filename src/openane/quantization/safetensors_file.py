@@ -2,9 +2,11 @@
 
     NAME          int8, in the model's own dimensions
     NAME_scale    float32: a number for each channel (or block of inputs), 1 in every other dimension
+    NAME_zero_point  int8, of the scale's shape, in the form that has offsets
 
-A weight is NAME times NAME_scale, the scale repeated along each dimension up to NAME's extent. Other constants stand
-as they are. The file's metadata say so: `format` "int-quantized", and `layers`, the names of the compressed weights.
+A weight is NAME, less NAME_zero_point where there is one, times NAME_scale; both are repeated along each dimension up
+to NAME's extent. Other constants stand as they are. The file's metadata say so: `format` "int-quantized", and `layers`,
+the names of the compressed weights.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from openane.ops.spec import OperationEvidence
 from openane.quantization.api import LayerReport, Quantized
 from openane.version import pip_line
 
-FORMS = (WeightForm.INT8, WeightForm.INT8_BLOCKS)
+FORMS = (WeightForm.INT8, WeightForm.INT8_BLOCKS, WeightForm.INT8_OFFSETS)
 
 
 def write_safetensors(quantized: Quantized, path: Path) -> None:
@@ -48,8 +50,10 @@ def _tensors(quantized: Quantized) -> tuple[dict[str, np.ndarray], list[str]]:
     tensors: dict[str, np.ndarray] = {}
     stored = {id(layer.weight): layer for layer in quantized.layers if layer.stored is not None}
     made = {layer.weight.name: _parts(layer) for layer in stored.values() if layer.weight is not None}
-    for name, (data, scale) in made.items():
+    for name, (data, scale, offset) in made.items():
         tensors |= {name: np.ascontiguousarray(data), f"{name}_scale": np.ascontiguousarray(scale, np.float32)}
+        if offset is not None:
+            tensors[f"{name}_zero_point"] = np.ascontiguousarray(offset)
     for value in _constants(quantized):
         if value.name not in tensors:
             tensors[value.name] = np.ascontiguousarray(value.array())
@@ -63,11 +67,11 @@ def _constants(quantized: Quantized) -> list[Value]:
             if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f" and value.type.rank]
 
 
-def _parts(layer: LayerReport) -> tuple[np.ndarray, np.ndarray]:
-    """Integers, and scales of their rank."""
+def _parts(layer: LayerReport) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Integers, scales of their rank, and offsets where there are some."""
     assert layer.stored is not None
     operands = layer.stored.operation.operands
-    if layer.form is WeightForm.INT8_BLOCKS:
-        return operands["data"][1], operands["scale"][1]
+    if layer.form is not WeightForm.INT8:
+        return operands["data"][1], operands["scale"][1], operands["offset"][1] if "offset" in operands else None
     data, axis = operands["quantized_data"][1], int(operands["axis"][1])
-    return data, operands["scale"][1].reshape([-1 if place == axis else 1 for place in range(data.ndim)])
+    return data, operands["scale"][1].reshape([-1 if place == axis else 1 for place in range(data.ndim)]), None

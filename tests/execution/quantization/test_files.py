@@ -19,7 +19,7 @@ from openane.cli import FAILED, main
 from openane.errors import UnsupportedError
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
-from openane.ops.compressed import spread
+from openane.ops.compressed import shifted
 from openane.ops.drawn_inputs import drawn
 from openane.ops.evaluate import evaluate
 from openane.quantization.files import save_quantized
@@ -62,7 +62,7 @@ def onnx_model(opset: int = 17, dtype: int = TensorProto.FLOAT) -> onnx.ModelPro
 @pytest.mark.parametrize("suffix", [".mlpackage", ".mil"])
 @pytest.mark.parametrize("form", WeightForm)
 def test_files_are_read_back_as_they_were(form: WeightForm, suffix: str, opset: str | None, tmp_path: Path) -> None:
-    if form in (WeightForm.INT8_BLOCKS, WeightForm.INT8_COLUMNS) and opset in ("ios15", "ios16"):
+    if form.startswith("int8-") and opset in ("ios15", "ios16"):
         with pytest.raises(UnsupportedError, match="came with iOS 18"):
             ane.quantize(network(opset), form, least=1)
         return
@@ -153,14 +153,17 @@ def test_onnx_recurrent_weights_are_those_of_both_directions(directions: int, tm
 
 def test_safetensors_hold_integers_and_their_scales(tmp_path: Path) -> None:
     graph = network()
-    for form in ("int8", "int8-blocks"):
+    for form in ("int8", "int8-blocks", "int8-offsets"):
         found = ane.quantize(graph, form, least=1)
         assert save_quantized(found, tmp_path / "small.safetensors") == ()
         tensors = load_file(tmp_path / "small.safetensors")
-        assert len([name for name, array in tensors.items() if array.dtype == np.int8]) == 2
+        assert len([name for name, array in tensors.items() if array.dtype == np.int8 and
+                    not name.endswith("_zero_point")]) == 2
         for layer in found.layers:
             data, scale = tensors[layer.weight.name], tensors[f"{layer.weight.name}_scale"]
-            assert np.array_equal((data * spread(scale, data.shape)).astype(np.float16), layer.stored.array)
+            offset = tensors.get(f"{layer.weight.name}_zero_point")
+            assert (offset is not None) == (form == "int8-offsets")
+            assert np.array_equal(shifted(data, scale, offset).astype(np.float16), layer.stored.array)
     with pytest.raises(UnsupportedError, match="no convention says how weights of the form palette4"):
         save_quantized(ane.quantize(graph, "palette4"), tmp_path / "small.safetensors")
 

@@ -83,7 +83,7 @@ def test_matrices_multiply_what_the_layer_does(build: Build) -> None:
     assert np.allclose(np.sort(found, None), np.sort(results, None), atol=1e-3)
 
 
-@pytest.mark.parametrize("form", ["int8", "int8-blocks", "int8-columns", "palette6", "palette4"])
+@pytest.mark.parametrize("form", ["int8", "int8-blocks", "int8-offsets", "int8-columns", "palette6", "palette4"])
 @pytest.mark.parametrize("build", LAYERS)
 def test_results_on_other_samples_err_less(build: Build, form: str) -> None:
     graph = network(build)

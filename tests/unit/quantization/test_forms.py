@@ -15,7 +15,7 @@ from openane.ops.evaluate import evaluate_node
 from openane.quantization.forms import Operation, Storing, centres, scales, store
 
 ERRORS = {WeightForm.INT8: 0.012, WeightForm.INT8_BLOCKS: 0.007,
-          WeightForm.INT8_COLUMNS: 0.012, WeightForm.PALETTE4: 0.11,
+          WeightForm.INT8_OFFSETS: 0.006, WeightForm.INT8_COLUMNS: 0.011, WeightForm.PALETTE4: 0.11,
           WeightForm.PALETTE6: 0.035, WeightForm.SPARSE: 0.3}
 """Largest relative error of normal numbers in each form."""
 SHAPES = st.lists(st.integers(1, 9), min_size=2, max_size=4).map(tuple)
@@ -67,6 +67,7 @@ def test_bytes_are_those_of_the_bits() -> None:
     assert store(WeightForm.INT8, weight, 0).size == count + 64 * 2 + 1 + 4
     assert store(WeightForm.INT8_BLOCKS, weight, 0).size == count + count // 32 * 2
     assert store(WeightForm.INT8_BLOCKS, weight, 0, Storing(block=8)).size == count + count // 8 * 2
+    assert store(WeightForm.INT8_OFFSETS, weight, 0).size == count + count // 32 * 3
     assert store(WeightForm.PALETTE4, weight, 0).size == count // 2 + 16 * 2
     assert store(WeightForm.PALETTE6, weight, 0).size == count * 6 // 8 + 64 * 2
     assert store(WeightForm.SPARSE, weight, 0, Storing(0.75)).size == count // 8 + count // 4 * 2
@@ -88,6 +89,17 @@ def test_int8_keeps_channels_apart() -> None:
         assert (np.linalg.norm(difference, axis=1 - axis) < 0.012 * np.linalg.norm(wide, axis=1 - axis)).all()
 
 
+def test_offsets_leave_no_integer_unused() -> None:
+    """Numbers on one side of 0 take all 256 integers: half the error; those on both sides a little less."""
+    for low, share in ((0.0, 0.52), (-1.0, 1.0)):
+        weight = np.random.default_rng(7).uniform(low, 1, (64, 256)).astype(np.float16)
+        errors = [np.linalg.norm(store(form, weight, 0).array - weight.astype(float))
+                  for form in (WeightForm.INT8_OFFSETS, WeightForm.INT8_BLOCKS)]
+        assert errors[0] < share * errors[1]
+        [integers] = [store(WeightForm.INT8_OFFSETS, weight, 0).operation.operands["data"][1]]
+        assert (integers.min(), integers.max()) == (-128, 127)
+
+
 def test_scales_for_inputs_keep_columns_apart() -> None:
     """Two columns of large numbers cost the others nothing, along either dimension; scales are powers of two."""
     weight = drawn((64, 256), 8) * np.where(np.arange(256) % 128 == 5, 40, 1).astype(np.float16)
@@ -97,7 +109,7 @@ def test_scales_for_inputs_keep_columns_apart() -> None:
         [(_, scale)] = stored.behind.operands.values()
         assert scale.shape == ((1, 256) if axis == 0 else (256, 1))
         assert (np.frexp(scale.astype(float))[0] == 0.5).all()
-        assert stored.size == turned.size + 64 * 2 + 256 * 2
+        assert stored.size == turned.size + 64 * 3 + 256 * 2
         errors = [np.linalg.norm((store(form, turned, axis).array - turned.astype(float)) * (np.abs(turned) < 5))
                   for form in (WeightForm.INT8, WeightForm.INT8_COLUMNS)]
         assert errors[1] < errors[0] / 8

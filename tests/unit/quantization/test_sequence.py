@@ -50,7 +50,7 @@ def samples(count: int, seed: int) -> list[dict[str, np.ndarray]]:
     return [{"x": (rng.standard_normal((1, 32, WIDTH)) @ directions).astype(np.float16)} for _ in range(count)]
 
 
-@pytest.mark.parametrize("form", ["int8", "int8-blocks", "int8-columns", "palette4"])
+@pytest.mark.parametrize("form", ["int8", "int8-blocks", "int8-offsets", "int8-columns", "palette4"])
 def test_outputs_on_other_samples_err_less_than_of_layers_rounded_apart(form: str) -> None:
     graph, several, others = encoder(), samples(40, 0), samples(10, 1)
     wanted = outputs_of(graph, others)
