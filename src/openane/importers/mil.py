@@ -10,8 +10,10 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.formats.blob import read_blob
 from openane.graph import Data, Graph, Node, TensorType, Value, numpy_type
+from openane.graph.graph import substituted
 from openane.graph.mil import Blobs, parse_mil
 from openane.graph.states import READ, WRITERS
+from openane.importers.computed_slices import as_vectors, begins_late, joins_numbers, with_lookups
 from openane.importers.files import read_file
 from openane.ops import get_op
 from openane.ops.build import standing_for
@@ -39,7 +41,8 @@ def load_mil(source: str | Path, weights: str | Path | None = None, function: st
     else:
         text = _read_text(Path(source))
         folder = Path(weights) if weights is not None else Path(source).parent
-    graph = parse_mil(text, None if folder is None else weight_files(folder), function, shapes, infer_types)
+    blobs = None if folder is None else weight_files(folder)
+    graph = with_lookups(parse_mil(text, blobs, function, shapes, infer_types))
     check_types(graph.nodes)
     return graph
 
@@ -105,6 +108,8 @@ def infer_types(node: Node) -> list[tuple[TensorType, Data]]:
     UnsupportedError for an operation without a description, GraphError when its operands do not fit."""
     if node.op in (READ, *WRITERS):
         return [] if node.op == WRITERS[0] else [(next(iter(node.values())).type, None)]
+    if joins_numbers(node):
+        node = as_vectors(node, computed=True)
     types, x = _types(node), node.get("x")
     if node.op == "shape" and x is not None:
         return [(types[0], np.array(x.shape, numpy_type(types[0].dtype)))]
@@ -118,11 +123,22 @@ def infer_types(node: Node) -> list[tuple[TensorType, Data]]:
             for each, array in zip(types, arrays, strict=True)]
 
 
+def _as_if_known(node: Node) -> Node:
+    """A slice as if it began at 0: of so many elements, wherever it begins."""
+    begin = node["begin"]
+    zeros = np.zeros(begin.shape, numpy_type(begin.dtype))
+    return substituted(node, {id(begin): Value(begin.name, begin.type, zeros)})
+
+
 def _is_small(value: Value) -> bool:
     return value.constant and (isinstance(value.data, str) or value.type.elements <= SMALL)
 
 
 def _types(node: Node) -> Sequence[TensorType]:
+    if begins_late(node) and node.op == "slice_update":
+        return (node["x"].type,)
+    if begins_late(node) and node.op == "slice_by_size":
+        node = _as_if_known(node)
     op = get_op(node.op)
     try:
         return result_types(op, node.operands)

@@ -82,6 +82,32 @@ def operations(mb, x):
     yield mb.select(cond=mb.logical_and(x=mb.less(x=x, y=np.float32(0.3)), y=mb.greater(x=x, y=np.float32(-0.3))), a=x,
                     b=positive)
     yield mb.gather(x=x, indices=np.array([3, 0], np.int32), axis=1)
+    yield from recurrent(mb, mb.reshape(x=x, shape=[6, 4, 8]), mb.reduce_mean(x=x, axes=[0, 2], keep_dims=False))
+
+
+def recurrent(mb, x, states):
+    """Sequences of 6 steps, 4 sequences of 8 features each, with states of 8, 3 and twice 3 features. Every layer has
+    operands of its own: coremltools names what it makes of one after it."""
+    count = iter(range(1, 100))
+
+    def given(width):
+        pairs = mb.slice_by_index(x=states, begin=[0, 0], end=[4, width])
+        return mb.add(x=pairs, y=np.float32(next(count) / 64))
+
+    def sequence():
+        return mb.add(x=x, y=np.float32(next(count) / 64))
+
+    for direction, whole in (("forward", True), ("reverse", False)):
+        options = {"direction": direction, "output_sequence": whole}
+        yield from mb.rnn(x=sequence(), initial_h=given(8), weight_ih=halves(8, 8), weight_hh=halves(8, 8) / 4,
+                          bias=halves(8), activation="relu", **options)
+        yield from mb.gru(x=sequence(), initial_h=given(3), weight_ih=halves(9, 8), weight_hh=halves(9, 3),
+                          bias=halves(9), **options)
+        yield from mb.lstm(x=sequence(), initial_h=given(3), initial_c=given(3), weight_ih=halves(12, 8),
+                           weight_hh=halves(12, 3), bias=halves(12), peephole=halves(9), clip=0.5, **options)
+    yield from mb.lstm(x=sequence(), initial_h=given(6), initial_c=given(6), weight_ih=halves(12, 8),
+                       weight_hh=halves(12, 3), weight_ih_back=-halves(12, 8), weight_hh_back=halves(12, 3),
+                       bias=halves(12), bias_back=-halves(12), direction="bidirectional", output_sequence=True)
 
 
 @pytest.mark.filterwarnings("ignore")

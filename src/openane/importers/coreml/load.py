@@ -11,6 +11,7 @@ from openane.formats.protobuf import Message, read_message
 from openane.graph import Graph
 from openane.graph.mil import choose_function
 from openane.graph.mil.build import build_graph
+from openane.importers.computed_slices import with_lookups
 from openane.importers.coreml import apple
 from openane.importers.coreml.features import check_flexibility
 from openane.importers.coreml.network import read_network
@@ -69,7 +70,7 @@ def _model(model: Message, folder: Path, shapes: Mapping[str, Sequence[int]] | N
     chosen = choose_function(program, name or model.description.defaultFunctionName or "main")
     described = {each.name: each.input for each in model.description.functions}
     _check_shapes(described.get(chosen.name, model.description.input), shapes)
-    graph = build_graph(program, chosen, weight_files(folder), shapes, infer_types)
+    graph = with_lookups(build_graph(program, chosen, weight_files(folder), shapes, infer_types))
     check_types(graph.nodes)
     return graph
 

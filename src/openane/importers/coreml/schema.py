@@ -80,7 +80,8 @@ NeuralNetworkLayer: name 1 string; input 2 string*; output 3 string*; convolutio
     scale 245 Scale; bias 250 Bias; max 260 Empty; min 261 Empty; dot 270 DotProduct; reduce 280 Reduce;
     loadConstant 290 LoadConstant; reshape 300 Reshape; flatten 301 Mode; permute 310 Permute; concat 320 Concat;
     split 330 Split; sequenceRepeat 340 SequenceRepeat; reorganizeData 345 ReorganizeData; slice 350 Slice;
-    simpleRecurrent 400 Empty; gru 410 Empty; uniDirectionalLSTM 420 Empty; biDirectionalLSTM 430 Empty;
+    simpleRecurrent 400 SimpleRecurrent; gru 410 GRU; uniDirectionalLSTM 420 UniDirectionalLSTM;
+    biDirectionalLSTM 430 BiDirectionalLSTM;
     custom 500 Empty; copy 600 Empty; branch 605 Empty; loop 615 Empty; loopBreak 620 Empty; loopContinue 625 Empty;
     rangeStatic 635 Empty; rangeDynamic 640 Empty; clip 660 Clip; ceil 665 Empty; floor 670 Empty; sign 680 Empty;
     round 685 Empty; exp2 700 Empty; sin 710 Empty; cos 715 Empty; tan 720 Empty; asin 730 Empty; acos 735 Empty;
@@ -189,6 +190,28 @@ OneHot: oneHotVectorSize 1 int; axis 2 int; onValue 3 float; offValue 4 float
 CumSum: axis 1 int; excludeFinalSum 2 bool; reverse 3 bool
 ArgSort: axis 1 int; descending 2 bool
 SliceBySize: size 2 int; axis 3 int
+SimpleRecurrent: inputVectorSize 1 int; outputVectorSize 2 int; activation 10 ActivationParams; sequenceOutput 15 bool;
+    hasBiasVector 20 bool; weightMatrix 30 WeightParams; recursionMatrix 31 WeightParams; biasVector 32 WeightParams;
+    reverseInput 100 bool
+GRU: inputVectorSize 1 int; outputVectorSize 2 int; activations 10 ActivationParams*; sequenceOutput 15 bool;
+    hasBiasVectors 20 bool; updateGateWeightMatrix 30 WeightParams; resetGateWeightMatrix 31 WeightParams;
+    outputGateWeightMatrix 32 WeightParams; updateGateRecursionMatrix 50 WeightParams;
+    resetGateRecursionMatrix 51 WeightParams; outputGateRecursionMatrix 52 WeightParams;
+    updateGateBiasVector 70 WeightParams; resetGateBiasVector 71 WeightParams; outputGateBiasVector 72 WeightParams;
+    reverseInput 100 bool
+LSTMParams: sequenceOutput 10 bool; hasBiasVectors 20 bool; forgetBias 30 bool; hasPeepholeVectors 40 bool;
+    coupledInputAndForgetGate 50 bool; cellClipThreshold 60 float
+LSTMWeights: inputGateWeightMatrix 1 WeightParams; forgetGateWeightMatrix 2 WeightParams;
+    blockInputWeightMatrix 3 WeightParams; outputGateWeightMatrix 4 WeightParams;
+    inputGateRecursionMatrix 20 WeightParams; forgetGateRecursionMatrix 21 WeightParams;
+    blockInputRecursionMatrix 22 WeightParams; outputGateRecursionMatrix 23 WeightParams;
+    inputGateBiasVector 40 WeightParams; forgetGateBiasVector 41 WeightParams; blockInputBiasVector 42 WeightParams;
+    outputGateBiasVector 43 WeightParams; inputGatePeepholeVector 60 WeightParams;
+    forgetGatePeepholeVector 61 WeightParams; outputGatePeepholeVector 62 WeightParams
+UniDirectionalLSTM: inputVectorSize 1 int; outputVectorSize 2 int; activations 10 ActivationParams*;
+    params 15 LSTMParams; weightParams 20 LSTMWeights; reverseInput 100 bool
+BiDirectionalLSTM: inputVectorSize 1 int; outputVectorSize 2 int; activationsForwardLSTM 10 ActivationParams*;
+    activationsBackwardLSTM 11 ActivationParams*; params 15 LSTMParams; weightParams 20 LSTMWeights*
 """
 
 SCHEMA = Schema(f"Empty:\n{_MODEL}\n{_NEURAL_NETWORK}")

@@ -89,8 +89,9 @@ def _split_nd(layer: CoremlLayer) -> Result:
 
 def _slice(layer: CoremlLayer) -> Value:
     params, x = layer.params, layer.only()
-    if not 0 <= params.axis < 3 or x.type.rank < 3:
-        raise GraphError(f"{layer.label}: axis must be 0 (channels), 1 (height) or 2 (width), found {params.axis}")
+    if not max(0, 3 - x.type.rank) <= params.axis < 3:
+        raise GraphError(f"{layer.label}: axis must be 0 (channels), 1 (height) or 2 (width), found {params.axis} "
+                         f"of {x.type}")
     axis = x.type.rank - 3 + params.axis
     extent = x.shape[axis]
     begin, end = (number + extent if number < 0 else number for number in (params.startIndex, params.endIndex))
