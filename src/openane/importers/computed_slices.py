@@ -15,6 +15,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Graph, Node, TensorType, Value
 from openane.graph.graph import substituted
+from openane.importers.kept_boxes import keeps_boxes, kept_boxes
 from openane.ops.rewriter import Rewriter
 from openane.record_classes import dataclass
 
@@ -45,7 +46,7 @@ def with_lookups(graph: Graph) -> Graph:
     """The graph with lookups and choices in place of slices that begin where data says, and with numbers joined as
     vectors, where to begin is joined of them; itself where there are none.
     GraphError where their settings contradict each other."""
-    if not any(begins_late(node) or joins_numbers(node) for node in graph.nodes):
+    if not any(begins_late(node) or joins_numbers(node) or keeps_boxes(node) for node in graph.nodes):
         return graph
     names = {value.name for node in graph.nodes for value in node.outputs} | {value.name for value in graph.inputs}
     producers = graph.producers()
@@ -58,6 +59,9 @@ def with_lookups(graph: Graph) -> Graph:
         elif joins_numbers(node):
             rewriter = Rewriter(node, names, node.source)
             nodes += rewriter.instead([_joined(node, rewriter)])
+        elif keeps_boxes(node):
+            rewriter = Rewriter(node, names, node.source)
+            nodes += rewriter.instead(kept_boxes(node, rewriter))
         else:
             nodes.append(node)
     return replace(graph, nodes=tuple(nodes))
@@ -110,15 +114,15 @@ def _ranges(node: Node, rewriter: Rewriter, producers: Mapping[int, Node], piece
     counts = [1 if squeeze else next(left, 0) for squeeze in squeezed]
     if len(begins) != rank or len(steps) != rank or min(counts, default=1) < 1 or next(left, None) is not None:
         raise GraphError(f"{node.label}: begin, stride and {piece.type} do not fit the {rank} dimensions of {x.type}")
-    found = []
-    for axis, extent in enumerate(x.shape):
-        begin = begins[axis]
-        if open_begin[axis] and not squeezed[axis]:
-            begin = 0 if steps[axis] > 0 else extent - 1
-        elif isinstance(begin, int) and begin < 0:
-            begin += extent
-        found.append(_Range(begin, counts[axis], steps[axis]))
-    return found
+    return [_Range(_first(begins[axis], extent, steps[axis], open_begin[axis] and not squeezed[axis]), counts[axis],
+                   steps[axis]) for axis, extent in enumerate(x.shape)]
+
+
+def _first(begin: Begin, extent: int, step: int, is_open: bool) -> Begin:
+    """Where a range begins, counted from the front where that is known."""
+    if is_open:
+        return 0 if step > 0 else extent - 1
+    return begin + extent if isinstance(begin, int) and begin < 0 else begin
 
 
 def _elements(vector: Value, rewriter: Rewriter, producers: Mapping[int, Node]) -> list[Begin]:

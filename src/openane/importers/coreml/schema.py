@@ -9,8 +9,24 @@ from __future__ import annotations
 from openane.formats.protobuf import Schema
 
 _MODEL = """
-Model: specificationVersion 1 int; description 2 ModelDescription; neuralNetworkRegressor 303 NeuralNetwork;
-    neuralNetworkClassifier 403 NeuralNetwork; neuralNetwork 500 NeuralNetwork; mlProgram 502 Program
+Model: specificationVersion 1 int; description 2 ModelDescription; pipelineClassifier 200 PipelineOf;
+    pipelineRegressor 201 PipelineOf; pipeline 202 Pipeline; glmRegressor 300 Empty; supportVectorRegressor 301 Empty;
+    treeEnsembleRegressor 302 Empty; neuralNetworkRegressor 303 NeuralNetwork; bayesianProbitRegressor 304 Empty;
+    glmClassifier 400 Empty; supportVectorClassifier 401 Empty; treeEnsembleClassifier 402 Empty;
+    neuralNetworkClassifier 403 NeuralNetwork; kNearestNeighborsClassifier 404 Empty; neuralNetwork 500 NeuralNetwork;
+    itemSimilarityRecommender 501 Empty; mlProgram 502 Program; customModel 555 Empty; linkedModel 556 Empty;
+    classConfidenceThresholding 560 Empty; oneHotEncoder 600 Empty; imputer 601 Empty; featureVectorizer 602 Empty;
+    dictVectorizer 603 Empty; scaler 604 Empty; categoricalMapping 606 Empty; normalizer 607 Empty;
+    arrayFeatureExtractor 609 Empty; nonMaximumSuppression 610 NonMaximumSuppression; identity 900 Empty;
+    textClassifier 2000 Empty; wordTagger 2001 Empty; visionFeaturePrint 2002 Empty;
+    soundAnalysisPreprocessing 2003 Empty; gazetteer 2004 Empty; wordEmbedding 2005 Empty;
+    audioFeaturePrint 2006 Empty; serializedModel 3000 Empty
+PipelineOf: pipeline 1 Pipeline
+Pipeline: models 1 Model*; names 2 string*
+NonMaximumSuppression: pickTop 1 PickTop; iouThreshold 110 double; confidenceThreshold 111 double;
+    confidenceInputFeatureName 200 string; coordinatesInputFeatureName 201 string;
+    confidenceOutputFeatureName 210 string; coordinatesOutputFeatureName 211 string
+PickTop: perClass 1 bool
 ModelDescription: input 1 FeatureDescription*; output 10 FeatureDescription*; state 13 FeatureDescription*;
     functions 20 FunctionDescription*; defaultFunctionName 21 string; metadata 100 Metadata
 FunctionDescription: name 1 string; input 2 FeatureDescription*; output 3 FeatureDescription*;
@@ -218,6 +234,9 @@ SCHEMA = Schema(f"Empty:\n{_MODEL}\n{_NEURAL_NETWORK}")
 
 LAYER_KINDS = tuple(field.name for field in SCHEMA.by_name["NeuralNetworkLayer"].values() if field.number >= 100)
 """Every kind of layer, by the name of the field that holds its parameters."""
+
+MODEL_KINDS = tuple(field.name for field in SCHEMA.by_name["Model"].values() if field.number >= 200)
+"""Every kind of model, by the name of the field that holds it."""
 
 DATA_TYPES = {1: "bool", 2: "string", 10: "fp16", 11: "fp32", 12: "fp64", 13: "bf16", 21: "int8", 22: "int16",
               23: "int32", 24: "int64", 25: "int4", 31: "uint8", 32: "uint16", 33: "uint32", 34: "uint64", 35: "uint4",

@@ -9,6 +9,7 @@ import numpy as np
 from openane.importers.onnx.writing.elements import Writer
 from openane.importers.onnx.writing.outgoing import OutgoingNode
 from openane.ops.crop_resize import are_constant, crops_of
+from openane.ops.non_maximum_suppression import CLASSES
 from openane.ops.resample import COORDINATES, PADDING, PLACES, stated_numbers
 from openane.ops.resize import resizing, sampling_mode
 from openane.ops.sampling import picks
@@ -164,6 +165,8 @@ def _roi_align(step: OutgoingNode) -> str:
 
 def _non_maximum_suppression(step: OutgoingNode) -> str:
     """ONNX gives a row for each box that is kept; rows behind those hold -1 here, where shapes are static."""
+    if step.arguments.text("classes", CLASSES) != "each":
+        raise step.refuse("ONNX keeps boxes of every class", step.arguments.text("classes", CLASSES), "classes=each")
     rows = step.node.output.shape[0]
     bounds = [step.integers([step.arguments.integer("most", 1)])]
     bounds += [step.model.constant(np.array([step.arguments.number(name)], np.float32))
