@@ -24,7 +24,7 @@ STATED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptBoxes:
     """Coordinates [n, most, 4], scores [n, most, classes] and numbers [n, most] of what is kept."""
 
     coordinates: Value
@@ -55,7 +55,7 @@ def kept_boxes(node: Node, rewriter: GraphBuilder) -> list[Value]:
 
 
 def suppressed(rewriter: GraphBuilder, boxes: Value, scores: Value, most: int, overlap: float, least: float,
-               same: bool) -> Kept:
+               same: bool) -> KeptBoxes:
     """Of boxes [n, count, 4], each centre, width and height, and scores [n, count, classes], at most so many; `same`:
     boxes of other classes stay. GraphError where the shapes do not fit."""
     if boxes.type.rank != 3 or scores.type.rank != 3:
@@ -76,4 +76,4 @@ def suppressed(rewriter: GraphBuilder, boxes: Value, scores: Value, most: int, o
     found = [rewriter.single("select", cond=there, b=np.float16(0) if each.dtype == "fp16" else np.float32(0),
                              a=rewriter.single("gather", x=each, indices=places, axis=1, batch_dims=1))
              for each in (boxes, scores)]
-    return Kept(found[0], found[1], numbers)
+    return KeptBoxes(found[0], found[1], numbers)

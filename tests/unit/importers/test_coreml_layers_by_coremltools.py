@@ -82,7 +82,30 @@ def operations(mb, x):
     yield mb.select(cond=mb.logical_and(x=mb.less(x=x, y=np.float32(0.3)), y=mb.greater(x=x, y=np.float32(-0.3))), a=x,
                     b=positive)
     yield mb.gather(x=x, indices=np.array([3, 0], np.int32), axis=1)
+    yield from volumes(mb, mb.reshape(x=x, shape=[1, 4, 3, 4, 4]))
+    flat = mb.reshape(x=x, shape=[12, 16])
+    where = np.array([[2, 0, 1], [5, 1, 3]], np.int32)
+    yield mb.gather_nd(x=flat, indices=where[:, :2])
+    yield mb.scatter(data=flat, indices=where[0], updates=halves(3, 16), axis=0, mode="add")
+    yield mb.scatter_along_axis(data=flat, indices=np.arange(32, dtype=np.int32).reshape(2, 16) % 12,
+                                updates=halves(2, 16), axis=0, mode="update")
+    yield mb.scatter_nd(data=flat, indices=where[:, :1], updates=halves(2, 16), mode="max")
+    yield from mb.non_maximum_suppression(boxes=mb.reshape(x=positive, shape=[1, 48, 4]), iou_threshold=0.3,
+                                          scores=mb.reshape(x=positive, shape=[1, 48, 4]), score_threshold=0.6,
+                                          max_boxes=20)
     yield from recurrent(mb, mb.reshape(x=x, shape=[6, 4, 8]), mb.reduce_mean(x=x, axes=[0, 2], keep_dims=False))
+
+
+def volumes(mb, x):
+    """Layers of [1, 4, 3, 4, 4]."""
+    yield mb.conv(x=x, weight=halves(6, 2, 3, 2, 2), bias=halves(6), groups=2, pad_type="custom",
+                  pad=[1, 1, 0, 1, 1, 0])
+    yield mb.conv(x=x, weight=halves(6, 4, 2, 2, 2), pad_type="same", strides=[1, 2, 1])
+    yield mb.conv_transpose(x=x, weight=halves(4, 3, 2, 3, 2), bias=halves(3), strides=[2, 1, 2])
+    yield mb.max_pool(x=x, kernel_sizes=[2, 2, 2], strides=[1, 2, 2], pad_type="valid")
+    yield mb.avg_pool(x=x, kernel_sizes=[2, 2, 3], strides=[1, 1, 1], pad_type="custom", pad=[0, 1, 1, 0, 1, 1],
+                      exclude_padding_from_average=True)
+    yield mb.reduce_max(x=x, axes=[2, 3, 4], keep_dims=True)
 
 
 def recurrent(mb, x, states):

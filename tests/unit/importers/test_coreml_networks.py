@@ -162,8 +162,10 @@ def test_weights_in_few_bits(bits, tmp_path):
 
 
 @pytest.mark.parametrize(("made", "error", "words"), [
-    (layer("custom", "x", "y"), UnsupportedError, "custom_y.*not supported"),
-    (layer("scatterND", "x", "y"), UnsupportedError, "scatterND"),
+    (layer("custom", "x", "y", className="Mine"), UnsupportedError, "custom_y.*code of an app.*Mine"),
+    (layer("randomUniformLike", "x", "y"), UnsupportedError, "noise as an input"),
+    (layer("loop", "x", "y"), UnsupportedError, "loop_y.*not supported.*(?s:.*)mlprogram"),
+    (layer("scatterND", "x", "y"), GraphError, "scatterND_y.*needs data, indices and updates"),
     (message("NeuralNetworkLayer", name="odd", input=["x"], output=["y"]), UnsupportedError, "one that is not known"),
     (layer("copy", "nobody", "y"), GraphError, "'nobody' has not been made"),
     (layer("split", "x", "y z", nOutputs=3), GraphError, "split"),

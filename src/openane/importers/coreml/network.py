@@ -18,6 +18,14 @@ from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
 
+_DRAWN = ("random numbers are not drawn by a program of the engine", "convert the model with its noise as an input")
+REFUSED = {
+    "custom": ("a custom layer is code of an app, which is not in the model",
+               "convert the model with the operation written in others, or split it before and behind the layer"),
+    **{kind: _DRAWN for kind in LAYER_KINDS if kind.startswith("random") or kind == "categoricalDistribution"},
+}
+"""Kinds of layers that nothing stands for: the rule, and what would pass."""
+
 
 def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence[int]]) -> Graph:
     """The graph of a neural network model in fp16. `shapes` are those asked for inputs with flexible shapes.
@@ -35,6 +43,15 @@ def read_network(model: Message, network: Message, shapes: Mapping[str, Sequence
 def _label(layer: Message, kind: str, position: int) -> str:
     """What messages call a layer."""
     return f"Core ML {kind or 'layer'} {layer.name!r}" if layer.name else f"Core ML {kind} (layer {position})"
+
+
+def _refused(layer: Message, kind: str, label: str) -> UnsupportedError:
+    """The error for a kind of layer that nothing stands for."""
+    if kind in REFUSED:
+        rule, remedy = REFUSED[kind]
+        return UnsupportedError(label, rule, found=layer.custom.className if kind == "custom" else kind, remedy=remedy)
+    return unknown_operator(label, kind or "one that is not known", LAYERS,
+                            "convert the model again as an ML program (convert_to='mlprogram')", "this kind of layer")
 
 
 @dataclass(slots=True)
@@ -129,9 +146,7 @@ class _Import:
         kind = layer.which(*LAYER_KINDS) or ""
         label = _label(layer, kind, position)
         if kind not in LAYERS:
-            raise unknown_operator(label, kind or "one that is not known", LAYERS,
-                                   "convert the model again as an ML program (convert_to='mlprogram')",
-                                   "this kind of layer")
+            raise _refused(layer, kind, label)
         missing = next((name for name in layer.input if name not in self.known), None)
         if missing is not None:
             raise GraphError(f"{label}: input {missing!r} has not been made at this point")

@@ -98,7 +98,7 @@ NeuralNetworkLayer: name 1 string; input 2 string*; output 3 string*; convolutio
     split 330 Split; sequenceRepeat 340 SequenceRepeat; reorganizeData 345 ReorganizeData; slice 350 Slice;
     simpleRecurrent 400 SimpleRecurrent; gru 410 GRU; uniDirectionalLSTM 420 UniDirectionalLSTM;
     biDirectionalLSTM 430 BiDirectionalLSTM;
-    custom 500 Empty; copy 600 Empty; branch 605 Empty; loop 615 Empty; loopBreak 620 Empty; loopContinue 625 Empty;
+    custom 500 Custom; copy 600 Empty; branch 605 Empty; loop 615 Empty; loopBreak 620 Empty; loopContinue 625 Empty;
     rangeStatic 635 Empty; rangeDynamic 640 Empty; clip 660 Clip; ceil 665 Empty; floor 670 Empty; sign 680 Empty;
     round 685 Empty; exp2 700 Empty; sin 710 Empty; cos 715 Empty; tan 720 Empty; asin 730 Empty; acos 735 Empty;
     atan 740 Empty; sinh 750 Empty; cosh 755 Empty; tanh 760 Empty; asinh 770 Empty; acosh 775 Empty; atanh 780 Empty;
@@ -107,11 +107,12 @@ NeuralNetworkLayer: name 1 string; input 2 string*; output 3 string*; convolutio
     logicalXor 845 Empty; logicalNot 850 Empty; logicalAnd 855 Empty; modBroadcastable 865 Empty;
     minBroadcastable 870 Empty; maxBroadcastable 875 Empty; addBroadcastable 880 Empty; powBroadcastable 885 Empty;
     divideBroadcastable 890 Empty; floorDivBroadcastable 895 Empty; multiplyBroadcastable 900 Empty;
-    subtractBroadcastable 905 Empty; tile 920 Tile; stack 925 Axis; gather 930 Axis; scatter 935 Empty;
-    gatherND 940 Empty; scatterND 945 Empty; softmaxND 950 Axis; gatherAlongAxis 952 Axis; scatterAlongAxis 954 Empty;
-    reverse 960 Reverse; reverseSeq 965 Empty; splitND 975 SplitND; concatND 980 ConcatND; transpose 985 Axes;
-    sliceStatic 995 SliceStatic; sliceDynamic 1000 Empty; slidingWindows 1005 SlidingWindows; topK 1015 TopK;
-    argMin 1020 ArgReduce; argMax 1025 ArgReduce; embeddingND 1040 EmbeddingND; batchedMatmul 1045 BatchedMatMul;
+    subtractBroadcastable 905 Empty; tile 920 Tile; stack 925 Axis; gather 930 Axis; scatter 935 ScatterAxis;
+    gatherND 940 Empty; scatterND 945 Scatter; softmaxND 950 Axis; gatherAlongAxis 952 Axis;
+    scatterAlongAxis 954 ScatterAxis; reverse 960 Reverse; reverseSeq 965 Empty; splitND 975 SplitND;
+    concatND 980 ConcatND; transpose 985 Axes; sliceStatic 995 SliceStatic; sliceDynamic 1000 Empty;
+    slidingWindows 1005 SlidingWindows; topK 1015 TopK; argMin 1020 ArgReduce; argMax 1025 ArgReduce;
+    embeddingND 1040 EmbeddingND; batchedMatmul 1045 BatchedMatMul;
     getShape 1065 Empty; loadConstantND 1070 LoadConstant; fillLike 1080 Number; fillStatic 1085 FillStatic;
     fillDynamic 1090 Empty; broadcastToLike 1100 Empty; broadcastToStatic 1105 TargetShape;
     broadcastToDynamic 1110 Empty; squeeze 1120 Squeeze; expandDims 1125 Axes; flattenTo2D 1130 Axis;
@@ -124,9 +125,9 @@ NeuralNetworkLayer: name 1 string; input 2 string*; output 3 string*; convolutio
     reduceSum 1270 ReduceAxes; reduceProd 1275 ReduceAxes; reduceMean 1280 ReduceAxes; reduceLogSum 1285 ReduceAxes;
     reduceSumSquare 1290 ReduceAxes; reduceLogSumExp 1295 ReduceAxes; whereNonZero 1313 Empty;
     matrixBandPart 1315 MatrixBandPart; lowerTriangular 1320 Triangular; upperTriangular 1325 Triangular;
-    whereBroadcastable 1330 Empty; layerNormalization 1350 LayerNormalization; NonMaximumSuppression 1400 Empty;
-    oneHot 1450 OneHot; cumSum 1455 CumSum; clampedReLU 1460 AlphaBeta; argSort 1461 ArgSort; pooling3d 1465 Empty;
-    globalPooling3d 1466 Empty; sliceBySize 1470 SliceBySize; convolution3d 1471 Empty
+    whereBroadcastable 1330 Empty; layerNormalization 1350 LayerNormalization; NonMaximumSuppression 1400 Suppression;
+    oneHot 1450 OneHot; cumSum 1455 CumSum; clampedReLU 1460 AlphaBeta; argSort 1461 ArgSort; pooling3d 1465 Pooling3D;
+    globalPooling3d 1466 Pooling3D; sliceBySize 1470 SliceBySize; convolution3d 1471 Convolution3D
 Convolution: outputChannels 1 int; kernelChannels 2 int; nGroups 10 int; kernelSize 20 int*; stride 30 int*;
     dilationFactor 40 int*; valid 50 ValidPadding; same 51 SamePadding; isDeconvolution 60 bool; hasBias 70 bool;
     weights 90 WeightParams; bias 91 WeightParams; outputShape 100 int*
@@ -206,6 +207,20 @@ OneHot: oneHotVectorSize 1 int; axis 2 int; onValue 3 float; offValue 4 float
 CumSum: axis 1 int; excludeFinalSum 2 bool; reverse 3 bool
 ArgSort: axis 1 int; descending 2 bool
 SliceBySize: size 2 int; axis 3 int
+ScatterAxis: axis 1 int; mode 2 int
+Scatter: mode 1 int
+Suppression: iouThreshold 1 float; scoreThreshold 2 float; maxBoxes 3 int; perClassSuppression 4 bool
+Custom: className 10 string
+Pooling3D: type 1 int; kernelDepth 2 int; kernelHeight 3 int; kernelWidth 4 int; strideDepth 5 int; strideHeight 6 int;
+    strideWidth 7 int; customPaddingFront 8 int; customPaddingBack 9 int; customPaddingTop 10 int;
+    customPaddingBottom 11 int; customPaddingLeft 12 int; customPaddingRight 13 int; countExcludePadding 14 bool;
+    paddingType 15 int
+Convolution3D: outputChannels 1 int; inputChannels 2 int; nGroups 10 int; kernelDepth 20 int; kernelHeight 21 int;
+    kernelWidth 22 int; strideDepth 31 int; strideHeight 32 int; strideWidth 33 int; dilationDepth 40 int;
+    dilationHeight 41 int; dilationWidth 42 int; hasBias 50 bool; weights 60 WeightParams; bias 61 WeightParams;
+    paddingType 70 int; customPaddingFront 80 int; customPaddingBack 81 int; customPaddingTop 82 int;
+    customPaddingBottom 83 int; customPaddingLeft 84 int; customPaddingRight 85 int; isDeconvolution 86 bool;
+    outputShape 87 int*
 SimpleRecurrent: inputVectorSize 1 int; outputVectorSize 2 int; activation 10 ActivationParams; sequenceOutput 15 bool;
     hasBiasVector 20 bool; weightMatrix 30 WeightParams; recursionMatrix 31 WeightParams; biasVector 32 WeightParams;
     reverseInput 100 bool

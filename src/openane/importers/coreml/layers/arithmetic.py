@@ -10,7 +10,13 @@ import numpy as np
 from openane.errors import GraphError
 from openane.formats.protobuf import Message
 from openane.graph import Value
-from openane.importers.composites import chained, mean_of, scaled
+from openane.importers.composites import (
+    chained,
+    inverse_hyperbolic_cosine,
+    inverse_hyperbolic_sine,
+    mean_of,
+    scaled,
+)
 from openane.importers.coreml.layers.layer import CoremlLayer, Handler
 
 _PLAIN = {"ReLU": "relu", "tanh": "tanh", "sigmoid": "sigmoid", "softsign": "softsign", "softplus": "softplus"}
@@ -166,6 +172,8 @@ LAYERS: Mapping[str, Handler] = {
                                            ("lessEqual", "less_equal"), ("greaterThan", "greater"),
                                            ("greaterEqual", "greater_equal"))},
     **{f"logical{name}": _logical(f"logical_{name.lower()}") for name in ("And", "Or", "Xor", "Not")},
+    "asinh": lambda layer: inverse_hyperbolic_sine(layer, layer.only()),
+    "acosh": lambda layer: inverse_hyperbolic_cosine(layer, layer.only()),
     **{name: _function(name) for name in ("ceil", "floor", "sign", "round", "exp2", "sin", "cos", "tan", "asin",
                                           "acos", "atan", "sinh", "cosh", "tanh", "atanh", "erf")},
 }
