@@ -31,6 +31,9 @@ def get_op(name: str) -> Op:
     except KeyError:
         all_ops().complete()
     found = all_ops().get(name)
+    if found is None and name.startswith("random_"):
+        raise UnsupportedError(name, "random numbers are not drawn by a program of the engine",
+                               remedy="convert the model with its noise as an input, which the caller draws")
     if found is None:
         near = get_close_matches(name, all_ops(), n=3, cutoff=CLOSE)
         raise UnsupportedError(name, "this operation is not described",

@@ -270,6 +270,8 @@ def test_unknown_operations_name_the_nearest() -> None:
         get_op("leaky_rely")
     with pytest.raises(UnsupportedError, match="`ane ops` lists"):
         get_op("%")
+    with pytest.raises(UnsupportedError, match="noise as an input"):
+        get_op("random_normal")
     with pytest.raises(UnsupportedError, match="nothing_like_it"):
         arguments(Node("nothing_like_it", {}, ()))
 
