@@ -6,10 +6,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from openane.graph import Graph, TensorType, numpy_type
+from openane.graph import Graph, Node, TensorType, Value, numpy_type
 from openane.graph.types import limits
 from openane.ops import all_ops
 from openane.ops.half_bits import to_half
+from openane.ops.spec import Op
 
 FLAGS = 2
 """What integers are drawn below where nothing says what they count."""
@@ -78,18 +79,35 @@ def _as_far(numbers: np.ndarray) -> np.ndarray:
 
 
 def _table_lengths(graph: Graph) -> dict[int, int]:
-    """How many rows the shortest constant table has that an input, or a copy of it in another shape or element type,
-    names rows of; by id of the input."""
+    """How many rows the shortest table has that an input, or a copy of it in another shape or element type, names rows
+    of; by id of the input. A table is what no input decides: weights, packed ones among them."""
     origin = {id(value): id(value) for value in graph.inputs}
-    found: dict[int, int] = {}
+    decided, found = _decided(graph), dict[int, int]()
     for node in graph.nodes:
         op, first = all_ops().get(node.op), node.get("x")
-        if op is None or first is None:
+        if op is None:
             continue
-        if id(first) in origin and (op.casts or op.views(node)):
-            origin |= {id(value): origin[id(first)] for value in node.outputs}
+        copied = [origin[id(value)] for value in _copied(op, node) if id(value) in origin]
+        origin |= {id(value): copied[0] for value in node.outputs if copied}
         place = origin.get(id(node.get(op.positions)))
-        if place is not None and first.constant and "x" in op.channels_of:
+        if place is not None and first is not None and id(first) not in decided and "x" in op.channels_of:
             rows = first.shape[op.channels_of["x"](node)]
             found[place] = min(rows, found.get(place, rows))
     return found
+
+
+def _decided(graph: Graph) -> set[int]:
+    """Ids of the values that inputs decide."""
+    found = {id(value) for value in graph.inputs}
+    for node in graph.nodes:
+        if any(id(value) in found for value in node.values()):
+            found |= {id(value) for value in node.outputs}
+    return found
+
+
+def _copied(op: Op, node: Node) -> tuple[Value | None, ...]:
+    """The operands of which the result may be a copy. A choice is one too: exporters write positions that may count
+    from the end as the position where it is 0 or more, else the position plus the length."""
+    if node.op == "select":
+        return node.get("a"), node.get("b")
+    return (node.get("x"),) if op.casts or op.views(node) else ()

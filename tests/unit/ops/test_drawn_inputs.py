@@ -8,7 +8,7 @@ import pytest
 
 from openane.graph import Graph
 from openane.ops.build import GraphBuilder
-from openane.ops.drawn_inputs import FAR, FEW, drawn
+from openane.ops.drawn_inputs import FAR, FEW, drawn, table_lengths
 
 
 def graph(name: str, *shape: int) -> Graph:
@@ -54,3 +54,17 @@ def test_many_numbers_stay_as_they_are_drawn() -> None:
 
 def test_an_input_of_no_dimension() -> None:
     assert abs(drawn(graph("x"))["x"]) > FAR - 0.01
+
+
+def test_positions_that_may_count_from_the_end_are_below_the_length() -> None:
+    """As exporters write them: the position where it is 0 or more, else the position plus the length."""
+    builder = GraphBuilder("rows", {})
+    place = builder.input("place", "int32", (64,))
+    early = builder.single("greater_equal", "early", x=place, y=np.int32(0))
+    late = builder.single("add", "late", x=place, y=np.int32(9))
+    counted = builder.single("select", "counted", cond=early, a=place, b=late)
+    table = builder.single("cast", "table", x=np.ones((9, 4), np.float32), dtype="fp16")
+    rows = builder.single("gather", "rows", x=table, indices=counted, axis=0)
+    made = builder.finish((rows,))
+    assert table_lengths(made) == {"place": 9}
+    assert set(np.unique(drawn(made)["place"])) == set(range(9))
