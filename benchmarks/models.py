@@ -43,7 +43,7 @@ INPUTS = 3
 TOKENS = 128
 QUICK = 1.0
 """What takes less than so many seconds is timed several times."""
-AIMS = {"compile": (5.0, 20.0), "inference": (2.5, 5.0), "memory": (4.0, None)}
+AIMS = {"compile": (1.5, 5.0), "inference": (2.5, 5.0), "memory": (4.0, None)}
 Feeds = dict[str, np.ndarray]
 
 
