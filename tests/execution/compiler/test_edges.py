@@ -206,6 +206,6 @@ def test_activations_fuse_behind_weights(compare, kind, bias, after):
 
 def test_many_operations_stay_fast(compare):
     builder = GraphBuilder()
-    x, y = builder.input("x", "fp16", (150, 20, 8)), builder.input("y", "fp16", (150, 8, 4))
+    x, y = builder.input("x", "fp16", (75, 2, 20, 8)), builder.input("y", "fp16", (75, 1, 8, 4))
     model = compare(builder.finish({"z": builder.single("matmul", x=x, y=y)}), absolute=2e-2)
-    assert len(model.program.tasks) >= 300
+    assert len(model.program.tasks) >= 300  # matrices that repeat are multiplied one by one
