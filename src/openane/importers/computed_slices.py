@@ -109,11 +109,11 @@ def _ranges(node: Node, rewriter: Rewriter, producers: Mapping[int, Node], piece
     squeezed, open_begin = _flags(node, "squeeze_mask", rank), _flags(node, "begin_mask", rank)
     stride = node.get("stride")
     steps = [1] * rank if stride is None else [int(each) for each in stride.array().reshape(-1)]
-    begins = _elements(node["begin"], rewriter, producers)
-    left = iter(piece.shape)
+    begin, left = node["begin"], iter(piece.shape)
     counts = [1 if squeeze else next(left, 0) for squeeze in squeezed]
-    if len(begins) != rank or len(steps) != rank or min(counts, default=1) < 1 or next(left, None) is not None:
+    if {begin.type.elements, len(steps)} != {rank} or min(counts, default=1) < 1 or next(left, None) is not None:
         raise GraphError(f"{node.label}: begin, stride and {piece.type} do not fit the {rank} dimensions of {x.type}")
+    begins = _elements(begin, rewriter, producers)
     return [_Range(_first(begins[axis], extent, steps[axis], open_begin[axis] and not squeezed[axis]), counts[axis],
                    steps[axis]) for axis, extent in enumerate(x.shape)]
 
@@ -127,16 +127,24 @@ def _first(begin: Begin, extent: int, step: int, is_open: bool) -> Begin:
 
 def _elements(vector: Value, rewriter: Rewriter, producers: Mapping[int, Node]) -> list[Begin]:
     """The numbers of a vector, those that are known as such, others as values [1]."""
-    if vector.constant:
-        return [int(each) for each in vector.array().reshape(-1)]
-    made = producers.get(id(vector))
-    if made is not None and made.op == "concat":
-        parts = made.operands["values"]
-        return [each for part in (parts if isinstance(parts, tuple) else (parts,))
-                for each in _elements(part, rewriter, producers)]
-    if vector.type.elements == 1:
-        return [vector if vector.shape == (1,) else rewriter.single("reshape", x=vector, shape=[1])]
-    return [rewriter.single("slice_by_index", x=vector, begin=[at], end=[at + 1]) for at in range(vector.type.elements)]
+    found: list[Begin] = []
+    pending = [vector]
+    while pending:
+        part = pending.pop()
+        if part.type.elements > vector.type.elements:
+            raise GraphError(f"{rewriter.name}: {part.name!r} is {part.type}, and a part of {vector.name!r}, which is "
+                             f"{vector.type}")
+        made = producers.get(id(part))
+        if part.constant:
+            found += [int(each) for each in part.array().reshape(-1)]
+        elif made is not None and made.op == "concat":
+            pending += reversed(_values(made))
+        elif part.type.elements == 1:
+            found.append(part if part.shape == (1,) else rewriter.single("reshape", x=part, shape=[1]))
+        else:
+            found += [rewriter.single("slice_by_index", x=part, begin=[at], end=[at + 1])
+                      for at in range(part.type.elements)]
+    return found
 
 
 def _known_part(x: Value, ranges: Sequence[_Range], rewriter: Rewriter) -> Value:
