@@ -131,9 +131,8 @@ def _elements(vector: Value, rewriter: Rewriter, producers: Mapping[int, Node]) 
     pending = [vector]
     while pending:
         part = pending.pop()
-        if part.type.elements > vector.type.elements:
-            raise GraphError(f"{rewriter.name}: {part.name!r} is {part.type}, and a part of {vector.name!r}, which is "
-                             f"{vector.type}")
+        if len(found) + part.type.elements > vector.type.elements:
+            raise GraphError(f"{rewriter.name}: parts of {vector.name!r} have more elements than {vector.type}")
         made = producers.get(id(part))
         if part.constant:
             found += [int(each) for each in part.array().reshape(-1)]
@@ -144,6 +143,8 @@ def _elements(vector: Value, rewriter: Rewriter, producers: Mapping[int, Node]) 
         else:
             found += [rewriter.single("slice_by_index", x=part, begin=[at], end=[at + 1])
                       for at in range(part.type.elements)]
+    if len(found) < vector.type.elements:
+        raise GraphError(f"{rewriter.name}: parts of {vector.name!r} have fewer elements than {vector.type}")
     return found
 
 

@@ -62,12 +62,13 @@ def test_slices_that_contradict_themselves_are_refused():
             "[name = string(\"y\")];", 0)
 
 
-@pytest.mark.parametrize("begin", ["x", "joined"])
+@pytest.mark.parametrize("begin", ["x", "joined", "short"])
 def test_where_to_begin_is_as_many_numbers_as_there_are_dimensions(begin):
     """Also where the type of what is joined says so, and its parts are more."""
     joined = ("tensor<int32, [4]> joined = concat(axis = axis, interleave = mixed, values = (at, many))"
-              "[name = string(\"joined\")]; ")
-    with pytest.raises(GraphError, match=r"do not fit the 4 dimensions|a part of 'joined'"):
+              "[name = string(\"joined\")]; tensor<int32, [4]> short = concat(axis = axis, interleave = mixed, "
+              "values = (at, at))[name = string(\"short\")]; ")
+    with pytest.raises(GraphError, match=r"do not fit the 4 dimensions|have more|have fewer"):
         load_mil(PROGRAM.replace("at) {", "at, tensor<int32, [2000000]> many) {") % ("1, 4, 2, 8", 0, joined + (
             f"tensor<fp16, [1, 4, 2, 8]> y = slice_by_size(x = x, begin = {begin}, size = tensor<int32, [4]>"
             "([1, 4, 2, 8]))[name = string(\"y\")];")))
