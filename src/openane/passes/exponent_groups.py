@@ -145,8 +145,9 @@ class Borders:
                       self._beside_epsilons(members))
 
     def _making(self, node: Node, inside: set[int]) -> Relation:
-        """How a value of the group is made: a product with a gate hands the exponent on that its other operand has."""
-        handed = self._said.gated.get(id(node))
+        """How a value of the group is made: a product with a gate, element by element, hands the exponent on that its
+        other operand has."""
+        handed = None if self._said.products[id(node)] else self._said.gated.get(id(node))
         return Relation.TIED if handed is not None and id(node[handed]) in inside else self._relation(node)
 
     def _beside_epsilons(self, members: Iterable[int]) -> float:
