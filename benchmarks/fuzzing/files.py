@@ -234,8 +234,11 @@ def manifest(folder: Path) -> Target:
 
 
 def mlmodel(folder: Path) -> Target:
-    """Core ML's older networks."""
+    """Core ML's older networks, and a pipeline of programs."""
     from support.coreml import array_feature, layer, message, network, weights
+
+    from openane.formats.protobuf import write_message
+    from openane.importers.coreml.write import specification_of
 
     array = np.linspace(-1, 1, 6 * 4 * 9, dtype=np.float32)
     layers = [layer("convolution", "x", "a", outputChannels=6, kernelChannels=4, kernelSize=[3, 3],
@@ -247,7 +250,12 @@ def mlmodel(folder: Path) -> Target:
               layer("slice", "e", "f", startIndex=1, endIndex=4, stride=2),
               layer("reshapeStatic", "f", "y", targetShape=[2, 1])]
     seed = network([array_feature("x", 1, 4, 6, 6)], layers, [array_feature("y")])
-    return Target([seed], one_of(of_protobuf, of_protobuf, of_bytes), through(folder / "n.mlmodel", load_graph))
+    parts = [specification_of(small_graph(kind), "ios16")[0] for kind in ("softmax", "tables")]
+    described = message("ModelDescription", input=list(parts[0].description.input),
+                        output=list(parts[1].description.output))
+    joined = write_message(message("Model", specificationVersion=7, description=described,
+                                   pipeline=message("Pipeline", models=parts)))
+    return Target([seed, joined], one_of(of_protobuf, of_protobuf, of_bytes), through(folder / "n.mlmodel", load_graph))
 
 
 def stablehlo(folder: Path) -> Target:
