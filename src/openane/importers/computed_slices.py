@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import GraphError
+from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Node, TensorType, Value
 from openane.graph.graph import substituted
 from openane.importers.kept_boxes import keeps_boxes, kept_boxes
@@ -20,6 +20,8 @@ from openane.ops.rewriter import Rewriter
 from openane.record_classes import dataclass
 
 SLICES = ("slice_by_index", "slice_by_size", "slice_update")
+LONGEST = 1 << 20
+"""Positions of an axis that a slice begins within where data says: they become a constant."""
 Begin = int | Value
 
 
@@ -114,8 +116,17 @@ def _ranges(node: Node, rewriter: Rewriter, producers: Mapping[int, Node], piece
     if {begin.type.elements, len(steps)} != {rank} or min(counts, default=1) < 1 or next(left, None) is not None:
         raise GraphError(f"{node.label}: begin, stride and {piece.type} do not fit the {rank} dimensions of {x.type}")
     begins = _elements(begin, rewriter, producers)
+    longest = max((max(axis) for each, *axis in zip(begins, x.shape, counts, strict=True) if isinstance(each, Value)),
+                  default=0)
+    if longest > LONGEST:
+        raise _too_long(node, longest)
     return [_Range(_first(begins[axis], extent, steps[axis], open_begin[axis] and not squeezed[axis]), counts[axis],
                    steps[axis]) for axis, extent in enumerate(x.shape)]
+
+
+def _too_long(node: Node, found: int) -> UnsupportedError:
+    return UnsupportedError(node.label, "positions of an axis within which a slice begins where data says are listed",
+                            limit=LONGEST, found=found, remedy="let the host cut it, or use one more dimension")
 
 
 def _first(begin: Begin, extent: int, step: int, is_open: bool) -> Begin:

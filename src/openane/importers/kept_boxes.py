@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from openane.errors import GraphError
+from openane.errors import GraphError, UnsupportedError
 from openane.graph import Node, Value
 from openane.ops.build import GraphBuilder
 from openane.ops.operands import Arguments
 from openane.ops.spec import Parameter
 from openane.record_classes import dataclass
 
+MOST_ROWS = 1 << 16
+"""Rows of the result, where there are fewer boxes."""
 STATED = (
     Parameter("boxes"), Parameter("scores"), Parameter("iou_threshold", const=True, kind="number"),
     Parameter("score_threshold", const=True, default=float("-inf"), kind="number"),
@@ -62,6 +64,9 @@ def suppressed(rewriter: GraphBuilder, boxes: Value, scores: Value, most: int, o
         raise GraphError(f"non_maximum_suppression: boxes [n, count, 4] and scores [n, count, classes], found "
                          f"{boxes.type} and {scores.type}")
     count = boxes.shape[1]
+    if most > max(count, MOST_ROWS):
+        raise UnsupportedError("non_maximum_suppression", "rows behind the boxes that are kept become a constant",
+                               limit=max(count, MOST_ROWS), found=most, remedy="state fewer boxes")
     rows = rewriter.single("non_maximum_suppression", boxes=boxes, most=min(most, count), overlap=overlap,
                            scores=rewriter.single("transpose", x=scores, perm=[0, 2, 1]), least_score=least,
                            centred=True, classes="same" if same else "best")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.errors import GraphError
+from openane.errors import GraphError, UnsupportedError
 from openane.importers import load_mil
 from openane.ops.evaluate import evaluate
 
@@ -72,6 +72,14 @@ def test_where_to_begin_is_as_many_numbers_as_there_are_dimensions(begin):
         load_mil(PROGRAM.replace("at) {", "at, tensor<int32, [2000000]> many) {") % ("1, 4, 2, 8", 0, joined + (
             f"tensor<fp16, [1, 4, 2, 8]> y = slice_by_size(x = x, begin = {begin}, size = tensor<int32, [4]>"
             "([1, 4, 2, 8]))[name = string(\"y\")];")))
+
+
+def test_positions_of_endless_axes_are_not_listed():
+    """The type alone says so; nothing is allocated."""
+    with pytest.raises(UnsupportedError, match=r"limit 1048576, found 900000000"):
+        load_mil(PROGRAM.replace("[1, 4, 6, 8]> x", "[1, 1, 900000000, 1]> x") % ("1, 1, 2, 1", 0, (
+            "tensor<fp16, [1, 1, 2, 1]> y = slice_by_size(x = x, begin = begin, size = tensor<int32, [4]>"
+            "([1, 1, 2, 1]))[name = string(\"y\")];")))
 
 
 def test_numbers_are_joined_as_vectors():

@@ -9,7 +9,7 @@ import pytest
 from support.needs import library
 
 from openane.errors import UnsupportedError
-from openane.graph.mil import control
+from openane.graph.mil import control, lists
 from openane.importers import load_coreml
 from openane.ops.evaluate import evaluate
 
@@ -144,6 +144,17 @@ def test_lists_hold_what_loops_put_there(graph_of):
 
     rows = X.transpose(1, 0, 2)
     assert np.allclose(first(graph_of(program)), rows - rows[2])
+
+
+def test_zeros_without_end_are_refused(graph_of, monkeypatch):
+    def program(mb, x):
+        held = mb.make_list(init_length=2, elem_shape=(2, 6), dtype="fp32")
+        return mb.add(x=mb.gather(x=x, indices=0, axis=1), y=mb.list_read(ls=held, index=1))
+
+    assert np.allclose(first(graph_of(program)), X[:, 0])
+    monkeypatch.setattr(lists, "MOST_ZEROS", 11)
+    with pytest.raises(UnsupportedError, match=r"element 1 is read before it is written(?s:.*)limit 11, found 12"):
+        graph_of(program)
 
 
 def test_states_are_written_in_loops_and_never_in_branches_that_data_takes(graph_of):

@@ -13,6 +13,8 @@ from openane.graph.mil.program import OPEN, Reference, Statement
 from openane.graph.mil.scope import Held, Listed, Scope
 from openane.graph.types import TensorType
 
+MOST_ZEROS = 1 << 24
+"""Of an element that nobody wrote."""
 LONGEST = 1 << 16
 """Most elements of a list."""
 
@@ -106,6 +108,10 @@ def _element(scope: Scope, statement: Statement, held: Listed, place: int) -> Va
     known = next((each.type for each in held.elements if each is not None), held.type)
     if OPEN in known.shape:
         raise GraphError(f"{statement.op} ({_source(scope, statement)}): element {place} is read before it is written")
+    if known.elements > MOST_ZEROS:
+        raise UnsupportedError(f"{statement.op} ({_source(scope, statement)})",
+                               f"element {place} is read before it is written, and its zeros become a constant",
+                               limit=MOST_ZEROS, found=known.elements, remedy="write it first")
     return scope.constant("nothing", np.zeros(known.shape), known.dtype)
 
 

@@ -22,6 +22,8 @@ _SETTINGS = {"linear": (1.0, 0.0), "scaledTanh": (1.0, 1.0), "sigmoidHard": (0.2
 _GATES = ("inputGate", "forgetGate", "outputGate", "blockInput")
 _GRU = ("resetGate", "outputGate", "updateGate")
 """In the order in which MIL stacks them."""
+MOST_ZEROS = 1 << 24
+"""Of a state that is not given."""
 
 
 def _activation(layer: CoremlLayer, params: Message) -> str:
@@ -52,8 +54,11 @@ def _sequence(layer: CoremlLayer, features: int) -> Value:
 
 
 def _state(layer: CoremlLayer, place: int, batch: int, hidden: int) -> Value | np.ndarray:
-    """A state as [batch, hidden]: an input, or zeros."""
+    """A state as [batch, hidden]: an input, or zeros. UnsupportedError for zeros without end."""
     if place >= len(layer.inputs):
+        if batch * hidden > MOST_ZEROS:
+            raise UnsupportedError(layer.label, "the zeros of a state that is not given become a constant",
+                                   limit=MOST_ZEROS, found=batch * hidden, remedy="give the state as an input")
         return np.zeros((batch, hidden), np.float16)
     return layer.reshaped(layer.real(place), (batch, hidden), f"state{place}")
 
