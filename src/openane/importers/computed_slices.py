@@ -54,19 +54,19 @@ def with_lookups(graph: Graph) -> Graph:
     producers = graph.producers()
     nodes: list[Node] = []
     for node in graph.nodes:
-        if begins_late(node):
-            rewriter = Rewriter(node, names, node.source)
-            nodes += rewriter.instead([_written(node, rewriter, producers) if node.op == "slice_update"
-                                       else _read(node, rewriter, producers)])
-        elif joins_numbers(node):
-            rewriter = Rewriter(node, names, node.source)
-            nodes += rewriter.instead([_joined(node, rewriter)])
-        elif keeps_boxes(node):
-            rewriter = Rewriter(node, names, node.source)
-            nodes += rewriter.instead(kept_boxes(node, rewriter))
-        else:
-            nodes.append(node)
+        rewriter = Rewriter(node, names, node.source)
+        made = _instead(node, rewriter, producers)
+        nodes += [node] if made is None else rewriter.instead(made)
     return replace(graph, nodes=tuple(nodes))
+
+
+def _instead(node: Node, rewriter: Rewriter, producers: Mapping[int, Node]) -> list[Value] | None:
+    """The values that take the place of a node's results; None for a node that stays."""
+    if begins_late(node):
+        return [(_written if node.op == "slice_update" else _read)(node, rewriter, producers)]
+    if joins_numbers(node):
+        return [_joined(node, rewriter)]
+    return kept_boxes(node, rewriter) if keeps_boxes(node) else None
 
 
 def _joined(node: Node, rewriter: Rewriter) -> Value:
@@ -159,10 +159,15 @@ def _elements(vector: Value, rewriter: Rewriter, producers: Mapping[int, Node]) 
     return found
 
 
+def _known(x: Value, ranges: Sequence[_Range]) -> list[_Range]:
+    """The ranges that are known, and all of the other axes."""
+    return [each if isinstance(each.begin, int) else _Range(0, extent, 1)
+            for each, extent in zip(ranges, x.shape, strict=True)]
+
+
 def _known_part(x: Value, ranges: Sequence[_Range], rewriter: Rewriter) -> Value:
     """Elements of the axes whose ranges are known, all of the others."""
-    known = [each if isinstance(each.begin, int) else _Range(0, extent, 1)
-             for each, extent in zip(ranges, x.shape, strict=True)]
+    known = _known(x, ranges)
     if all(each.whole(extent) for each, extent in zip(known, x.shape, strict=True)):
         return x
     return rewriter.single("slice_by_index", x=x, **_bounds(known))
@@ -201,9 +206,7 @@ def _written(node: Node, rewriter: Rewriter, producers: Mapping[int, Node]) -> V
     chosen = new if inside is None else rewriter.single("select", cond=inside, a=new, b=part)
     if part is x and inside is not None:
         return chosen
-    known = [each if isinstance(each.begin, int) else _Range(0, extent, 1)
-             for each, extent in zip(ranges, x.shape, strict=True)]
-    return rewriter.single("slice_update", x=x, update=chosen, **_bounds(known))
+    return rewriter.single("slice_update", x=x, update=chosen, **_bounds(_known(x, ranges)))
 
 
 def _placed(each: _Range, begin: Value, new: Value, axis: int, extent: int, rewriter: Rewriter) -> tuple[Value, Value]:

@@ -79,11 +79,11 @@ def _as_far(numbers: np.ndarray) -> np.ndarray:
 
 
 def _table_lengths(graph: Graph) -> dict[int, int]:
-    """How many rows the shortest table has that an input, or a copy of it in another shape or element type, names rows
-    of; by id of the input. A table is what no input decides: weights, packed ones among them."""
-    origin = {id(value): id(value) for value in graph.inputs}
-    decided, found = _decided(graph), dict[int, int]()
-    for node in graph.nodes:
+    """How many rows the shortest table has that an input of integers, or a copy of it in another shape or element type,
+    names rows of; by id of the input. A table is what no input decides: weights, packed ones among them."""
+    origin, found = _of_integers(graph), dict[int, int]()
+    decided = _decided(graph) if origin else set[int]()
+    for node in graph.nodes if origin else ():
         op, first = all_ops().get(node.op), node.get("x")
         if op is None:
             continue
@@ -94,6 +94,11 @@ def _table_lengths(graph: Graph) -> dict[int, int]:
             rows = first.shape[op.channels_of["x"](node)]
             found[place] = min(rows, found.get(place, rows))
     return found
+
+
+def _of_integers(graph: Graph) -> dict[int, int]:
+    """Inputs of integers, by id: each is a copy of itself."""
+    return {id(value): id(value) for value in graph.inputs if numpy_type(value.dtype).kind in "iu"}
 
 
 def _decided(graph: Graph) -> set[int]:
