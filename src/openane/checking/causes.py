@@ -63,17 +63,18 @@ Leads = Callable[[NumericFault, NumericFault], bool]
 def ranked(faults: Sequence[NumericFault], leads: Leads) -> list[NumericFault]:
     """Faults, which are in the order that they are computed, the first cause first: what adds most, and before it what
     `leads` to that and is grave by itself or adds a notable share of it. What takes a part out of a tensor shows the
-    error of others; what inherits more than it adds comes last."""
-    own = [each for each in faults if not _is_secondary(each)]
+    error of others; what inherits more than it adds from one of the others comes last."""
+    later = [each for each in faults if _is_secondary(each, faults, leads)]
+    own = [each for each in faults if each not in later]
     most = max((each for each in own if not _shows(each, own, leads)), key=lambda each: each.severity, default=None)
     first = [] if most is None else [each for each in _notable(own, most) if each is most or leads(each, most)]
-    return [*first, *sorted((each for each in faults if each not in first), key=_is_secondary)]
+    return [*first, *(each for each in own if each not in first), *later]
 
 
 def _notable(own: Sequence[NumericFault], most: NumericFault) -> list[NumericFault]:
     """What is grave by itself or adds a notable share of what `most` adds, and what made the numbers of these so large
     or small."""
-    least = min(GRAVE, SHARE * most.severity)
+    least = _least(most)
     origins = {each.grown for each in own if each.severity >= least}
     return [each for each in own if each.severity >= least or each.operation in origins]
 
@@ -84,6 +85,13 @@ def _shows(fault: NumericFault, own: Sequence[NumericFault], leads: Leads) -> bo
     return any(each.severity >= GRAVE and leads(each, fault) for each in before)
 
 
-def _is_secondary(fault: NumericFault) -> bool:
-    """Whether more of an error was there before."""
-    return fault.severity < fault.inherited
+def _is_secondary(fault: NumericFault, faults: Sequence[NumericFault], leads: Leads) -> bool:
+    """Whether more of an error was there before, and another fault is why: what no fault is known of, such as the
+    rounding of many operations, hides none."""
+    return fault.severity < fault.inherited and any(
+        other is not fault and other.severity >= _least(fault) and leads(other, fault) for other in faults)
+
+
+def _least(fault: NumericFault) -> float:
+    """What another must add to count beside a fault."""
+    return min(GRAVE, SHARE * fault.severity)

@@ -104,9 +104,9 @@ def test_scores_too_small_to_matter_to_a_softmax_are_not_named(precision: str) -
     assert found.right is (found.cause is None)
 
 
-def fault(name: str, cause: Cause, severity: float, place: int) -> NumericFault:
+def fault(name: str, cause: Cause, severity: float, place: int, inherited: float = 0.0) -> NumericFault:
     """One of the faults of a model, whose results are numbered."""
-    return NumericFault(name, name, cause, "", "", severity, place)
+    return NumericFault(name, name, cause, "", "", severity, place, inherited=inherited)
 
 
 def test_of_several_faults_the_gravest_comes_first_and_before_it_what_leads_to_it() -> None:
@@ -123,3 +123,11 @@ def test_a_part_of_small_numbers_comes_behind_what_made_their_error() -> None:
                             fault("part", Cause.PART, 1.0, 3))
     assert ranked([slight, origin, part], lambda first, second: first.place < second.place) == [origin, slight, part]
     assert ranked([slight, part], lambda first, second: first.place < second.place) == [part, slight]
+
+
+def test_an_error_that_no_fault_is_known_of_hides_none() -> None:
+    slight, grave = fault("slight", Cause.ADDED, 0.02, 1, 0.6), fault("grave", Cause.SMALL, 0.2, 2, 0.23)
+    origin, later = fault("origin", Cause.SMALL, 0.2, 3), fault("later", Cause.TABLE, 0.3, 4, 0.4)
+    assert ranked([slight, grave], lambda first, second: first.place < second.place) == [grave, slight]
+    assert ranked([origin, later], lambda first, second: first.place < second.place) == [origin, later]
+    assert ranked([origin, later], lambda first, second: False) == [later, origin]
