@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from mmap import mmap
 from typing import Any
 
@@ -14,6 +15,7 @@ from openane.graph import Graph, Node, Operand, RoundedArray, RoundedConstant, T
 from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
+from openane.ops.built_before import Types, again, keep, kept, told
 from openane.ops.late_constant import LateConstant, rounds_later
 from openane.ops.operands import (
     MAXIMUM_ELEMENTS,
@@ -102,8 +104,7 @@ class GraphBuilder:
         base = self._unique(name or op_name)
         given = {key: value for key, value in operands.items() if value is not None}
         try:
-            values = self._operands(op, base, given)
-            types = result_types(op, self._foreseen(values))
+            values, types = self._built(op, base, given)
         except GraphError as error:
             label = Node(op_name, {}, (), name or "", source).label
             raise GraphError(f"{label}: {str(error).removeprefix(f'{op_name}: ')}") from None
@@ -127,6 +128,26 @@ class GraphBuilder:
         graph = Graph(tuple(self._inputs), tuple(self._nodes), values, self.name, self.metadata)
         graph.verify()
         return graph
+
+    def _built(self, op: Op, base: str, given: Mapping[str, Given]) -> tuple[dict[str, Operand], Types]:
+        """The operands of a node, and the types of its results: as those of another one were where it is like that."""
+        key = None if self._folded else told(op.name, given)
+        known = None if key is None else kept().get(key)
+        if known is not None:
+            return {name: self._again(op, base, name, given.get(name), stated)
+                    for name, stated in known.operands}, known.types
+        values = self._operands(op, base, given)
+        if key is None or key in kept():
+            return values, result_types(op, self._foreseen(values))
+        return values, keep(key, given, values, partial(result_types, op))
+
+    def _again(self, op: Op, base: str, name: str, given: Given, stated: Value | None) -> Operand:
+        """An operand that is as `stated`, or as it is given."""
+        if stated is not None:
+            return again(stated, self._unique(f"{base}_{name}"))
+        if isinstance(given, Value):
+            return (given,) if op.named[name].variadic else given
+        return tuple(given) if isinstance(given, tuple | list) else _constant(given, self._unique(f"{base}_{name}"))
 
     def _foreseen(self, operands: Mapping[str, Operand]) -> Mapping[str, Operand]:
         """Operands, results of operations on constants as the constants that compilation makes of them."""

@@ -19,6 +19,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "blocks": (),
     "broadcast": (),
     "build": (),
+    "built_before": (),
     "cast": ("cast",),
     "comparison": ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal"),
     "compressed": (),

@@ -58,17 +58,23 @@ class LateConstant(_Late, RoundedConstant):
         """The constant in fp16 alone, which is not rounded for that either."""
         if self.asked:
             return Value(self.name, self.type, self.data)
-        return _filled(_LateValue, name=self.name, type=self.type, before=self)
+        return LateValue.of(self)
 
     def _made(self) -> np.ndarray:
         return to_half(self.digits(), finite=True)
 
 
-class _LateValue(_Late):
-    """A `LateConstant` whose other digits are given up when it is rounded."""
+class LateValue(_Late):
+    """A constant in its type, whose numbers another one makes. That one is given up when they are asked for: a
+    `LateConstant` with its other digits, which is rounded then."""
 
     __slots__ = ("before",)
-    before: LateConstant
+    before: Value
+
+    @staticmethod
+    def of(constant: Value) -> LateValue:
+        """The numbers of a constant."""
+        return _filled(LateValue, name=constant.name, type=constant.type, before=constant)
 
     def _made(self) -> np.ndarray:
         data = self.before.data
