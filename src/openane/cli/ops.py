@@ -24,7 +24,8 @@ MEANINGS = {
     OperationEvidence.APPLE: "Apple's compiler emits the same engine operations for it",
     OperationEvidence.COMPOSED: "built from engine operations that Apple's programs prove",
     OperationEvidence.INFERRED: "uses an encoding that no Apple-made program at hand shows",
-    OperationEvidence.FOLDED: "computed when the model is compiled; it never runs on the engine",
+    OperationEvidence.FOLDED: "computed when the model is compiled, or by the host where what it is made of is known "
+                              "only at run time; it never runs on the engine",
 }
 GRADIENTS = {
     "rule": "it has a rule of its own",
@@ -89,14 +90,14 @@ def _gradient(op: Op) -> str:
         return "ends" if op.gradient is stopped else "rule"
     if op.decompose is not None or op.expand is not None:
         return "of its parts"
-    return "constant" if _evidence(op) is OperationEvidence.FOLDED or op.name.startswith("constexpr_") else "none"
+    return "constant" if op.name.startswith("constexpr_") else "none"
 
 
 def _runs(op: Op) -> str:
     if op.decompose is not None:
         return "as other operations"
     if _evidence(op) is OperationEvidence.FOLDED:
-        return "when compiled"
+        return "when compiled, or on the host"
     return "shape and strides" if op.view is True else "engine"
 
 
