@@ -159,19 +159,6 @@ def running(step: ImportStep, x: Value, axis: int, combine: Adding) -> Value:
     return x
 
 
-def multiplied(step: ImportStep, x: Value, axes: Sequence[int], add: Adding | None = None) -> Value:
-    """The product of all elements of some axes, which stay with one element: halves multiplied by each other, by
-    nodes that `add` adds, until one element is left. The engine has no reduction that multiplies."""
-    for axis in axes:
-        while (count := x.shape[axis]) > 1:
-            half = count // 2
-            first, second = (part_of(step, x, axis, begin, begin + half, f"half{axis}") for begin in (0, half))
-            product = (add or step.add)("mul", f"product{axis}", x=first, y=second)
-            rest = (part_of(step, x, axis, count - 1, count, f"odd{axis}"),) if count % 2 else ()
-            x = step.add("concat", f"joined{axis}", values=(product, *rest), axis=axis) if rest else product
-    return x
-
-
 def diagonal(step: ImportStep, x: Value, axes: tuple[int, int], count: int, offset: int = 0) -> Value:
     """`count` elements whose positions on two axes differ by `offset`, as the last axis: every so many of the two in a
     row."""

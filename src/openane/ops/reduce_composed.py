@@ -1,5 +1,5 @@
 """Reductions built from others: reduce_sum_square, reduce_l1_norm, reduce_l2_norm, reduce_log_sum,
-reduce_log_sum_exp; and reduce_prod, which the engine has no way to compute."""
+reduce_log_sum_exp; and reduce_prod, as a tree of products, for the engine has no reduction that multiplies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from openane.ops.lowering import Lowering
 from openane.ops.operands import NUMBERS, Arguments
 from openane.ops.reduce import PARAMETERS, reduced_shape
 from openane.ops.rewriter import Rewriter
-from openane.ops.rules import ENGINE
+from openane.ops.rules import ENGINE, MOVED
 from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Rule, Upstream
 from openane.ops.written_exponentials import LONGEST, log_sum_of
@@ -110,34 +110,29 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
     return {"x": product(backward, share, given)}
 
 
-def _expand_product(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
-    """Halves multiplied with each other until one element is left along each axis: products of several at a time, so
-    that zeros among them need no exception."""
+def _decompose_product(node: Node, rewriter: Rewriter) -> tuple[Value, ...]:
+    """Halves multiplied with each other until one element is left, of the reduced axes as the rows of a matrix."""
     arguments = Arguments(node.op, PARAMETERS, node.operands)
     x, axes = node["x"], _axes(arguments, node["x"])
-    for axis in axes:
-        rest: list[Value] = []
-        while (extent := x.shape[axis]) > 1:
-            if extent % 2:
-                rest.append(_part(rewriter, x, axis, extent - 1, 1))
-            x = rewriter.single("mul", x=_part(rewriter, x, axis, 0, extent // 2),
-                                y=_part(rewriter, x, axis, extent // 2, extent // 2))
-        for other in rest:
-            x = rewriter.single("mul", x=x, y=other)
-    shape = reduced_shape(node["x"].shape, axes, arguments.flag("keep_dims"))
-    return (rewriter.single("reshape", x=x, shape=list(shape)),)
+    kept = [axis for axis in range(x.type.rank) if axis not in axes]
+    perm = [*axes, *kept]
+    turned = x if perm == sorted(perm) else rewriter.single("transpose", x=x, perm=perm)
+    rows = rewriter.single("reshape", x=turned,
+                           shape=[prod(x.shape[axis] for axis in axes), prod(x.shape[axis] for axis in kept)])
+    rest: list[Value] = []
+    while (count := rows.shape[0]) > 1:
+        if count % 2:
+            rest.append(_rows(rewriter, rows, count - 1, 1))
+        half = count // 2
+        rows = rewriter.single("mul", x=_rows(rewriter, rows, 0, half), y=_rows(rewriter, rows, half, half))
+    for other in rest:
+        rows = rewriter.single("mul", x=rows, y=other)
+    shape = reduced_shape(x.shape, axes, arguments.flag("keep_dims"))
+    return (rewriter.single("reshape", x=rows, shape=list(shape)),)
 
 
-def _part(rewriter: Rewriter, x: Value, axis: int, first: int, count: int) -> Value:
-    begin = [first if d == axis else 0 for d in range(x.type.rank)]
-    return rewriter.single("slice_by_size", x=x, begin=begin,
-                           size=[count if d == axis else -1 for d in range(x.type.rank)])
-
-
-def has_a_route(node: Node, limits: Limits) -> bool:
-    """The engine has no reduction that multiplies, and sums of logarithms lose signs, zeros and precision: where all
-    numbers are positive and close to 1, write exp(reduce_sum(log(x)))."""
-    return False
+def _rows(rewriter: Rewriter, matrix: Value, first: int, count: int) -> Value:
+    return rewriter.single("slice_by_size", x=matrix, begin=[first, 0], size=[count, -1])
 
 
 def short_sums(node: Node, limits: Limits) -> bool:
@@ -151,13 +146,14 @@ TABLES = {"reduce_log_sum": "log", "reduce_log_sum_exp": "log", "reduce_l2_norm"
 
 
 def _op(name: str, function: Function) -> Op:
-    more: Mapping[str, tuple[Rule, ...]] = {"reduce_prod": (has_a_route,), "reduce_log_sum_exp": (short_sums,)}
+    rules: Mapping[str, tuple[Rule, ...]] = {"reduce_log_sum_exp": (*ENGINE, short_sums), "reduce_prod": MOVED}
+    apart = {"reduce_prod": _decompose_product}.get(name, _decompose)
     squares = name in ("reduce_sum_square", "reduce_l2_norm")
     return Op(name, PARAMETERS, partial(_infer, name=name), partial(_reference, function=function),
-              rules=(*ENGINE, *more.get(name, ())), lower=_lower_squares if squares else None,
-              decompose=None if squares or name == "reduce_prod" else _decompose,
+              rules=rules.get(name, ENGINE), lower=_lower_squares if squares else None,
+              decompose=None if squares else apart,
               gradient=_gradient if squares or name == "reduce_log_sum_exp" else None,
-              expand=_expand_product if name == "reduce_prod" else None, normalises=name.endswith("_norm"),
+              normalises=name.endswith("_norm"),
               recognise=dict.fromkeys(("log", "reduce_log_sum"), log_sum_of) if name == "reduce_log_sum_exp" else {},
               table_of=TABLES.get(name, ""), fewer=along(PARAMETERS),
               factors=(lambda node: {"x": 2.0}) if name == "reduce_sum_square" else None,

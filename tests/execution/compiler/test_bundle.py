@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.host_operations import row_means
 from support.sealing import reseal
 
 import openane as ane
@@ -29,7 +30,7 @@ ROUNDS = 150
 def network(scale: float = 1.0) -> Graph:
     builder = GraphBuilder()
     x = builder.input("x", "fp16", (4, 16))
-    rows = builder.single("reduce_prod", "rows", x=builder.single("tanh", x=x), axes=[1], keep_dims=True)
+    rows = row_means(builder, builder.single("tanh", x=x), "rows")
     weight = (np.eye(16) * scale).astype(np.float16)
     return builder.finish({"y": builder.single("linear", "y", x=builder.single("add", x=x, y=rows), weight=weight)})
 

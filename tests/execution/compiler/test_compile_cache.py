@@ -33,7 +33,7 @@ def network(scale: float = 1.0, name: str = "main") -> Graph:
     x = builder.input("x", "fp16", (1, 8, 6, 6))
     weight = (np.random.default_rng(0).uniform(-0.3, 0.3, (8, 8, 3, 3)) * scale).astype(np.float16)
     value = builder.single("relu", x=builder.single("conv", x=x, weight=weight, pad_type="same"))
-    host = builder.single("reduce_prod", x=value, axes=[1], keep_dims=True)
+    host = builder.single("local_response_norm", x=value, size=2)
     return builder.finish({"y": builder.single("add", x=value, y=host)})
 
 

@@ -33,9 +33,9 @@ def test_exponentials_and_squares_stay_in_range(hold, single):
     hold(single("reduce_l2_norm", (4, 64), axes=[1]), low=-0.05, high=0.05, absolute=0, relative=1e-2)
 
 
-def test_products_over_dimensions_are_refused(single):
-    with pytest.raises(UnsupportedError, match="no reduction that multiplies"):
-        compile(single("reduce_prod", (2, 3)))
+@pytest.mark.parametrize(("shape", "axes"), [((3, 48), [1]), ((2, 3, 5), None), ((2, 7, 3, 4), [1, 3])])
+def test_products_of_elements(hold, single, shape, axes):
+    hold(single("reduce_prod", shape, axes=axes), low=-1.9, high=1.9, absolute=1e-2, relative=2e-2)
 
 
 def test_sums_of_too_many_exponentials_are_refused(single):

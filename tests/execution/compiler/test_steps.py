@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.h13 import LIMITS
+from support.host_operations import row_means
 
 import openane as ane
 from openane.compiler import HostStep, Model, ProgramStep, Where, compile
@@ -153,25 +154,25 @@ def lookup() -> tuple[Graph, dict[str, np.ndarray]]:
     rows = builder.single("gather", "rows", x=table, indices=ids, axis=0)
     hidden = builder.single("linear", "hidden", x=rows, weight=half(16, 16))
     scaled = builder.single("relu", "scaled", x=hidden)
-    product = builder.single("reduce_prod", "product", x=scaled, axes=[1], keep_dims=True)
-    graph = builder.finish({"y": builder.single("add", "y", x=scaled, y=product), "rows": rows})
+    mean = row_means(builder, scaled, "mean")
+    graph = builder.finish({"y": builder.single("add", "y", x=scaled, y=mean), "rows": rows})
     return graph, {"ids": np.array([4999, 0, 2049, 7], np.int32)}
 
 
 def test_host_operations_need_leave_and_are_listed(tmp_path: Path) -> None:
     graph, inputs = lookup()
-    with pytest.raises(UnsupportedError, match=r"gather 'rows'.*\n.*reduce_prod|gather 'rows'[^$]*reduce_prod"):
+    with pytest.raises(UnsupportedError, match=r"gather 'rows'.*\n.*roi_align|gather 'rows'[^$]*roi_align"):
         compile(graph, allow_host=False)
-    with pytest.raises(UnsupportedError, match=r"^(?!.*gather).*reduce_prod 'product'"):
+    with pytest.raises(UnsupportedError, match=r"^(?!.*gather).*roi_align 'mean'"):
         compile(graph)  # lookups alone
     with pytest.raises(UnsupportedError, match="gather 'rows'"):
-        compile(graph, allow_host=["reduce_prod"])
+        compile(graph, allow_host=["roi_align"])
     with pytest.raises(UnsupportedError, match="no MIL operation"):
-        compile(graph, allow_host="reduce_product")
-    assert len(compile(graph, allow_host="lookups,reduce_prod").host_operations) == 2
+        compile(graph, allow_host="roi_aligned")
+    assert len(compile(graph, allow_host="lookups,roi_align").host_operations) == 2
     model = compile(graph, allow_host=True)
     host = {entry.operation: entry.reason for entry in model.report if entry.where is Where.HOST}
-    assert set(host) == {"gather 'rows'", "reduce_prod 'product'"}
+    assert set(host) == {"gather 'rows'", "roi_align 'mean'"}
     assert "Indices must be constants" in host["gather 'rows'"]
     assert [type(step) for step in model.steps] == [HostStep, ProgramStep, HostStep, ProgramStep]
     found = held(model, inputs)
@@ -215,11 +216,11 @@ def test_an_operation_kept_for_the_host_is_not_taken_apart() -> None:
 
 def test_a_model_all_of_whose_operations_are_the_hosts() -> None:
     builder = GraphBuilder()
-    x = builder.input("x", "fp32", (3, 5))
-    graph = builder.finish({"y": builder.single("reduce_prod", "y", x=x, axes=[0])})
+    x = builder.input("x", "fp32", (1, 3, 5))
+    graph = builder.finish({"y": builder.single("local_response_norm", "y", x=x, size=2)})
     model = compile(graph, allow_host=True)
     assert (model.programs, len(model.steps)) == ((), 1)
-    held(model, {"x": half(3, 5).astype(np.float32)})
+    held(model, {"x": half(1, 3, 5).astype(np.float32)})
 
 
 def test_allowing_the_host_changes_nothing_the_engine_can_do() -> None:

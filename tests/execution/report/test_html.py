@@ -256,7 +256,7 @@ def test_what_only_passes_a_limit_on_paper_is_no_overflow(tmp_path: Path, capsys
 def test_operations_of_the_host_stand_between_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = GraphBuilder()
     first = build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))
-    product = build.single("reduce_prod", x=first, axes=[1], keep_dims=True)
+    product = build.single("local_response_norm", x=first, size=2)
     path, report = tmp_path / "m.mil", tmp_path / "r.html"
     path.write_text(print_mil(build.finish({"y": build.single("add", x=first, y=product)}))[0])
     assert main(["profile", str(path), "--allow-host", "--html", str(report), "--numbers"]) == 0
@@ -267,7 +267,7 @@ def test_operations_of_the_host_stand_between_programs(tmp_path: Path, capsys: p
     assert len(data["numbers"]["tasks"]) == len(data["rows"])
     assert {row["state"] for row in health(report).values()} <= {"agrees", "on the host", "inside a task"}
     assert [row["operation"].split()[0] for row in health(report).values() if row["state"] == "on the host"] \
-        == ["reduce_prod"]
+        == ["local_response_norm"]
     without = "without 1 host operation, whose time is not modelled"
     assert data["profile"]["times_without"] == without
     assert {card["title"] for card in data["cards"] if card["note"] == without} == \
@@ -280,8 +280,8 @@ def test_operations_of_the_host_stand_between_programs(tmp_path: Path, capsys: p
 def test_a_model_all_of_whose_operations_are_the_hosts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     build = GraphBuilder()
     path, report = tmp_path / "m.mil", tmp_path / "r.html"
-    x = build.input("x", "fp16", (8, 8))
-    path.write_text(print_mil(build.finish({"y": build.single("reduce_prod", x=x, axes=[0])}))[0])
+    x = build.input("x", "fp16", (1, 8, 8))
+    path.write_text(print_mil(build.finish({"y": build.single("local_response_norm", x=x, size=2)}))[0])
     assert main(["profile", str(path), "--allow-host", "--html", str(report), "--numbers"]) == 0
     capsys.readouterr()
     data = json.loads(Parsed(report.read_text()).data)

@@ -197,7 +197,7 @@ def test_the_roofline_names_the_resource_that_limits() -> None:
 def test_what_the_host_computes_has_no_time_and_that_is_said() -> None:
     build = GraphBuilder()
     first = build.single("relu", x=build.input("x", "fp16", (1, 8, 4, 40)))
-    product = build.single("reduce_prod", x=first, axes=[1], keep_dims=True)
+    product = build.single("local_response_norm", x=first, size=2)
     model = ane.compile(build.finish({"y": build.single("add", x=first, y=product)}), allow_host=True)
     found = profile(subject_of(model), "m1")
     words = "without 1 host operation, whose time is not modelled"

@@ -9,7 +9,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
-from openane.importers.composites import log_softmax, multiplied, part_of
+from openane.importers.composites import log_softmax, part_of
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, axes_of
 
@@ -48,18 +48,9 @@ def _of_one(step: OnnxStep, op: str, x: Value) -> Operand:
 
 
 def _product(step: OnnxStep) -> Operand:
-    """Halves multiplied by each other until one element is left: the engine has no reduction that multiplies."""
     x = step.number(0)
     axes = _over(step, x.type.rank, 18)
-    if not axes:
-        return x
-    kept = [axis for axis in range(x.type.rank) if axis not in axes]
-    shape = [x.shape[axis] for axis in kept]
-    final = [1 if axis in axes else x.shape[axis] for axis in range(x.type.rank)] if step.integer("keepdims", 1) \
-        else shape
-    turned = step.add("transpose", part="turned", x=x, perm=(*axes, *kept)) if x.type.rank > 1 else x
-    rows = step.add("reshape", part="rows", x=turned, shape=(prod(x.shape[axis] for axis in axes), prod(shape)))
-    return step.add("reshape", x=multiplied(step, rows, [0], step.add_real), shape=final)
+    return step.add("reduce_prod", x=x, axes=axes, keep_dims=bool(step.integer("keepdims", 1))) if axes else x
 
 
 def _extreme_position(op: str) -> Handler:

@@ -11,7 +11,7 @@ import numpy as np
 
 from openane.errors import GraphError
 from openane.graph import Value
-from openane.importers.composites import multiplied, running
+from openane.importers.composites import running
 from openane.importers.stablehlo.step import Handler, Result, StableStep, StableTensor
 from openane.importers.stablehlo.syntax import StableBlock
 from openane.importers.stablehlo.values import StableType
@@ -106,7 +106,7 @@ def _finished(step: StableStep, name: str, value: Value, axes: Sequence[int]) ->
     whole = len(axes) == value.type.rank
     if name == "multiply":
         left = [extent for axis, extent in enumerate(value.shape) if axis not in axes]
-        return step.reshaped(multiplied(step, value, axes), left)
+        return step.reshaped(step.add("reduce_prod", x=value, axes=axes, keep_dims=True), left)
     found = step.add(_REDUCED[name], "kept" if whole else "", x=number, axes=axes, keep_dims=whole)
     if name == "add":
         count = prod(value.shape[axis] for axis in axes)

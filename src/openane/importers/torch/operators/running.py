@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Value
-from openane.importers.composites import multiplied, running
+from openane.importers.composites import running
 from openane.importers.torch.step import Handler, Result, TorchStep
 
 MOST_COUNTED = 2048
@@ -19,7 +19,7 @@ def _product(step: TorchStep) -> Result:
     """The product along one axis, or of all elements."""
     x = step.matched(step.value("self"), step.kind)
     axes = [step.axis("dim", x.type.rank)] if step.given("dim") else list(range(x.type.rank))
-    return step.reshaped(multiplied(step, x, axes), step.shape)
+    return step.reshaped(step.add("reduce_prod", x=x, axes=axes, keep_dims=True), step.shape)
 
 
 def _running(op: str) -> Handler:

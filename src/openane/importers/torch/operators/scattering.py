@@ -8,14 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from openane.graph import Value
-from openane.importers.composites import multiplied
 from openane.importers.masks import FARTHEST
 from openane.importers.torch.operators.indexing import hits_of, moved_last
 from openane.importers.torch.step import Handler, Result, TorchStep
 
 _REDUCTIONS = {"sum": ("reduce_sum", "add", 0.0), "mean": ("reduce_sum", "add", 0.0),
                "amax": ("reduce_max", "maximum", -FARTHEST), "amin": ("reduce_min", "minimum", FARTHEST),
-               "prod": ("", "mul", 1.0)}
+               "prod": ("reduce_prod", "mul", 1.0)}
 """What reduces what is written to one position, what joins it with what was there, and what changes neither."""
 
 
@@ -60,11 +59,7 @@ def _reduced(step: TorchStep, x: Value, index: Value, source: Value) -> Value:
 def _over(step: TorchStep, op: str, value: Value, axis: int, part: str) -> Value:
     """What is known of every index and position reduced over the indices; the positions become the axis again."""
     rank = value.type.rank - 1
-    if op:
-        reduced = step.add(op, part=f"{part}_last", x=value, axes=[rank - 1], keep_dims=False)
-    else:
-        whole = multiplied(step, value, [rank - 1])
-        reduced = step.reshaped(whole, (*value.shape[:rank - 1], value.shape[rank]), f"{part}_last")
+    reduced = step.add(op, part=f"{part}_last", x=value, axes=[rank - 1], keep_dims=False)
     back = np.argsort([*(at for at in range(rank) if at != axis), axis]).tolist()
     return reduced if axis == rank - 1 else step.add("transpose", part=part, x=reduced, perm=back)
 
