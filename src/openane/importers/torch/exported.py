@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
@@ -13,13 +14,18 @@ from openane.importers.torch.operators import OPERATORS
 from openane.importers.torch.step import COMPLEX, PLACES
 from openane.version import pip_line
 
-KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "einsum", "elu", "gelu", "hardsigmoid",
-        "hardswish", "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
+KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "einsum", "elu",
+        "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine", "gelu", "hardsigmoid", "hardswish",
+        "hardtanh", "hypot", "instance_norm", "leaky_relu", "linalg_cholesky", "linalg_det", "linalg_inv",
         "linalg_solve", "linear", "log1p", "matmul", "max_pool2d", "max_unpool2d", "max_unpool3d", "pixel_shuffle",
         "pixel_unshuffle", "polar", "prelu", "prod", "reflection_pad1d", "reflection_pad2d", "relu6",
         "replication_pad1d", "replication_pad2d", "roll", "rsub", "scaled_dot_product_attention", "silu", "softplus",
         "stack", "upsample_nearest3d", "upsample_trilinear3d")
 """Operators PyTorch would take apart though the graph has counterparts."""
+KEPT_OF_TORCHAO = ("choose_qparams_affine", "dequantize_affine", "quantize_affine")
+DECLARED_IN = {b"quantized_decomposed": ("torch.ao.quantization.fx._decomposed", "torch"),
+               b"torchao": ("torchao", "torchao")}
+"""Names of libraries that operators in a program belong to, the module that declares them, and what installs it."""
 
 MOST_ROUNDS = 4
 """How often operators nobody imports are taken apart: what one is made of may be another."""
@@ -45,18 +51,36 @@ def read(torch: Any, path: Path) -> Program:
             for about in archive.infolist():
                 check_member(about, path.stat().st_size)
             broken = archive.testzip()
+            stated = b"".join(archive.read(about) for about in archive.infolist() if about.filename.endswith(".json"))
+        _declare(stated)
         if broken is not None:
             raise BadZipFile(f"{broken!r} does not have its checksum")
         return torch.export.load(path)
+    except UnsupportedError:
+        raise
     except Exception as error:  # whatever PyTorch's reader meets
         raise FormatError(f"not a program of torch.export: {type(error).__name__}: {str(error)[:200]}") from None
 
 
-def _decompositions(torch: Any) -> Any:
+def _declare(stated: bytes) -> None:
+    """Declares the operators of other libraries that a program states. UnsupportedError where one is not installed."""
+    for name, (module, installed_by) in DECLARED_IN.items():
+        if name not in stated:
+            continue
+        try:
+            import_module(module)
+        except ImportError:
+            raise UnsupportedError("PyTorch import", f"a program with operators of {name.decode()} needs the package "
+                                   f"{installed_by}", remedy=f"pip install {installed_by}") from None
+
+
+def _decompositions(torch: Any, program: Program) -> Any:
     """PyTorch's table without the operators kept."""
     table = torch.export.default_decompositions()
-    for name in KEPT:
-        packet = getattr(torch.ops.aten, name, None)
+    packets = [getattr(torch.ops.aten, name, None) for name in KEPT]
+    called = " ".join(str(node.target) for node in program.graph_module.graph.nodes)
+    packets += [getattr(torch.ops.torchao, name) for name in KEPT_OF_TORCHAO if f"torchao.{name}" in called]
+    for packet in packets:
         for overload in packet.overloads() if packet is not None else ():
             table.pop(getattr(packet, overload), None)
     return table
@@ -64,7 +88,7 @@ def _decompositions(torch: Any) -> Any:
 
 def taken_apart(torch: Any, program: Program) -> Program:
     """The program in operators that are imported: those that are not, by PyTorch's own definition where it has one."""
-    table = _decompositions(torch)
+    table = _decompositions(torch, program)
     try:
         program = program.run_decompositions(table)
     except Exception as error:  # whatever PyTorch meets in its own program

@@ -20,7 +20,17 @@ from openane.importers.torch.exported import Program, needed, package, read, tak
 from openane.importers.torch.operators import OPERATORS
 from openane.importers.torch.refusals import NO_PLACES, PLACES_ALONE, unknown
 from openane.importers.torch.states import States
-from openane.importers.torch.step import ComplexValue, ExpertNumbers, TorchConstants, TorchStep, kind_prefix
+from openane.importers.torch.step import (
+    DEQUANTISE,
+    UNROUNDED_ALONE,
+    ComplexValue,
+    ExpertNumbers,
+    MeasuredScale,
+    TorchConstants,
+    TorchStep,
+    Unrounded,
+    kind_prefix,
+)
 from openane.importers.unpooling import PooledPlaces
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
@@ -205,6 +215,8 @@ class _Import:
                 continue
             if isinstance(found, PooledPlaces):
                 raise UnsupportedError(label, PLACES_ALONE, remedy=NO_PLACES)
+            if isinstance(found, Unrounded | MeasuredScale):
+                raise UnsupportedError(label, UNROUNDED_ALONE, remedy=DEQUANTISE)
             value = found if isinstance(found, Value) else self.constants.value(found, label)
             if spec.kind.name == "BUFFER_MUTATION":
                 self.states.write(spec.target, value)
@@ -250,7 +262,7 @@ def _work(op: str, arguments: Mapping[str, Any], result: Sequence[int]) -> float
 
 def _computed(arguments: Any) -> bool:
     """Whether any argument is a value of the graph."""
-    return any(isinstance(each, Value | ComplexValue | ExpertNumbers | PooledPlaces)
+    return any(isinstance(each, Value | ComplexValue | ExpertNumbers | PooledPlaces | Unrounded | MeasuredScale)
                or (isinstance(each, list | tuple) and _computed(each)) for each in arguments)
 
 

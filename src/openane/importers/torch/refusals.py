@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from openane.errors import UnsupportedError
 from openane.importers.step import unknown_operator
 from openane.importers.torch.operators import OPERATORS
-from openane.importers.torch.step import PLACES
+from openane.importers.torch.step import DEQUANTISE, PLACES, UNROUNDED, UNROUNDED_ALONE
 
 _FACTORS = "factorise the matrix on the host, before or behind the model: iterations that converge need more than fp16"
 _CHOICE = "keep every element, and choose with torch.where"
@@ -31,6 +31,8 @@ def unknown(label: str, name: str) -> UnsupportedError:
     """The error for an operator nobody imports."""
     if name.startswith(PLACES):
         return UnsupportedError(label, PLACES_ALONE, found=name.removeprefix(PLACES), remedy=NO_PLACES)
+    if name.startswith(UNROUNDED):
+        return UnsupportedError(label, UNROUNDED_ALONE, found=name.removeprefix(UNROUNDED), remedy=DEQUANTISE)
     if name in REMEDIES:
         return UnsupportedError(label, "this operator is not supported", found=name, remedy=REMEDIES[name])
     return unknown_operator(label, name, OPERATORS, "write it with others")

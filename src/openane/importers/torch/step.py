@@ -46,8 +46,30 @@ class ExpertNumbers:
     value: Value
 
 
+UNROUNDED = "unrounded "
+"""Before the name of an operator that is given numbers that a program would round, or the scale it would round by."""
+
+
+UNROUNDED_ALONE = "numbers that are rounded to a measured scale are dequantised again, and nothing else"
+DEQUANTISE = "dequantise behind every quantisation, or give it a scale that is known"
+
+
+class MeasuredScale:
+    """A scale, or zero point, that a program takes from a tensor while it runs; each is itself alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unrounded:
+    """Integers that a program rounds to a scale, but which stay unrounded: value / scale + offset."""
+
+    value: Value
+    scale: MeasuredScale | None
+    offset: float | np.ndarray = 0.0
+
+
 Result = Any
-"""A Value, a ComplexValue, PooledPlaces, a Tensor, or a tuple of them with None for results that cannot be given."""
+"""A Value, a ComplexValue, PooledPlaces, an Unrounded tensor, a Tensor, or a tuple of them with None for results that
+cannot be given."""
 Handler = Callable[["TorchStep"], Result]
 
 class TorchConstants:
@@ -210,4 +232,6 @@ def kind_prefix(arguments: Iterable[Any], kind: str) -> str:
         return EXPERTS
     if any(isinstance(each, PooledPlaces) for each in flat):
         return PLACES
+    if any(isinstance(each, Unrounded | MeasuredScale) for each in flat):
+        return UNROUNDED
     return COMPLEX if kind == "complex" or any(isinstance(each, ComplexValue) for each in flat) else ""
