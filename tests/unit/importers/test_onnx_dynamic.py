@@ -203,3 +203,29 @@ def test_a_quantisation_that_makes_nothing_is_refused_with_a_message(model) -> N
     del proto.graph.node[0].output[:]
     with pytest.raises(AneError):
         load_onnx(proto)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("kind", "bits", "axis"), [
+    ("bytes", 4, 1), ("bytes", 8, 1), ("uint4", 4, 1), ("int4", 4, 1), ("int4", 4, 0)])
+def test_rows_of_a_table_by_block(microsoft, kind: str, bits: int, axis: int, zeros: bool) -> None:
+    """Blocks lie along the rows or across them; bytes hold one number or two."""
+    import onnxruntime
+
+    shape, blocks = [32, 48], [32, 3] if axis else [2, 48]
+    low, high = (-8, 8) if kind == "int4" else (0, 2 ** bits)
+    parts = {"t": RANDOM.integers(low, high, shape), **({"z": RANDOM.integers(low, high, blocks)} if zeros else {})}
+    node = _node("GatherBlockQuantized", ["t", "i", "s", *(["z"] if zeros else [])], gather_axis=0, quantize_axis=axis,
+                 block_size=16, **({"bits": bits} if kind == "bytes" else {}))
+    proto = microsoft([helper.make_node("ArgMax", ["x"], ["i"], axis=-1, keepdims=0), node], {"x": (2, 3, 32)},
+                      {"s": RANDOM.uniform(0.1, 1, blocks).astype(np.float32)})
+    for name, whole in parts.items():
+        code = {"bytes": onnx.TensorProto.UINT8, "uint4": onnx.TensorProto.UINT4, "int4": onnx.TensorProto.INT4}[kind]
+        if kind == "bytes" and bits == 4:
+            padded = np.pad(whole, ((0, 0), (0, whole.shape[1] % 2)))
+            whole = padded[:, ::2] | padded[:, 1::2] << 4
+        proto.graph.initializer.append(helper.make_tensor(name, code, whole.shape, whole.ravel().tolist()))
+    x = RANDOM.standard_normal((2, 3, 32)).astype(np.float32)
+    proto.ir_version = 10
+    wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(evaluate(load_onnx(proto), {"x": x})["y"], wanted, rtol=2e-3, atol=2e-3)

@@ -10,7 +10,8 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.composites import swish
-from openane.importers.onnx.operators import matrices, norms, quantized, recurrent, windows
+from openane.importers.onnx.model import stated_type
+from openane.importers.onnx.operators import indexing, matrices, norms, quantized, recurrent, windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
 
 ACTIVATIONS = {"Relu": "relu", "Sigmoid": "sigmoid", "Tanh": "tanh"}
@@ -86,6 +87,30 @@ def _bits(packed: np.ndarray, bits: int) -> np.ndarray:
     """Rows of bytes as rows of numbers of 2, 4 or 8 bits, low bits first."""
     single = np.unpackbits(packed, axis=-1, bitorder="little").reshape(len(packed), -1, bits)
     return np.packbits(single, axis=-1, bitorder="little")[..., 0]
+
+
+def _block_quantised_rows(step: OnnxStep) -> Operand:
+    """Rows of a table of 4 or 8 bits with a scale, and a zero point (inputs 2 and 3), for each block of an axis. Bytes
+    of 4 bits hold two numbers, low bits first, from the middle of their range on unless a zero point is stated."""
+    table, scales = step.array(0, "a quantised table"), step.array(2, "the scales of a table")
+    zeros = step.array(3, "the zero points of a table") if step.has(3) else None
+    if stated_type(table) == "uint8":
+        bits = step.integer("bits", 4)
+        if bits not in (4, 8) or step.front(step.integer("quantize_axis", 1), table.ndim) != table.ndim - 1:
+            raise step.refuse("bits", bits, "4 or 8, in blocks of the last axis")
+        table = _unpacked(table, bits)
+        zeros = np.full(scales.shape, 2 ** (bits - 1), np.uint8) if zeros is None else _unpacked(zeros, bits)
+        zeros = zeros[..., :scales.shape[-1]]
+    parts = [table, scales, *(() if zeros is None else (zeros,))]
+    rows = quantized.dequantized(_given(step, parts, attributes={
+        "axis": step.integer("quantize_axis", 1), "block_size": step.integer("block_size", 128)}), 0)
+    return indexing.OPERATORS["Gather"](_given(step, [rows, step.operand(1)], op="Gather", attributes={
+        "axis": step.integer("gather_axis", 0)}))  # type: ignore[return-value]
+
+
+def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
+    """Bytes along the last axis as numbers of 4 or 8 bits."""
+    return _bits(packed.reshape(-1, packed.shape[-1]), bits).reshape(*packed.shape[:-1], -1)
 
 
 def _fused_product(step: OnnxStep) -> Operand:
@@ -170,7 +195,8 @@ OPERATORS: Mapping[str, Handler] = {"SimplifiedLayerNormalization": _root_mean_s
         "BiasGelu": _gelu("EXACT"), "DequantizeLinear": quantized.OPERATORS["DequantizeLinear"],
         "DynamicQuantizeLSTM": _quantised_lstm,
         "DynamicQuantizeMatMul": _quantised_product, "FastGelu": _gelu("TANH_APPROXIMATION"), "FusedConv": _fused_conv,
-        "FusedMatMul": _fused_product, "Gelu": _gelu("EXACT"), "MatMulNBits": _block_quantised_product,
+        "FusedMatMul": _fused_product, "GatherBlockQuantized": _block_quantised_rows, "Gelu": _gelu("EXACT"),
+        "MatMulNBits": _block_quantised_product,
         "QuantizeLinear": quantized.OPERATORS["QuantizeLinear"],
         "QuickGelu": _quick_gelu,
         "SimplifiedLayerNormalization": _root_mean_square, "SkipLayerNormalization": _skip_layer_norm,
