@@ -117,8 +117,12 @@ def unknown_operator(label: str, found: str, known: Iterable[str], otherwise: st
                             remedy=f"nearest supported: {', '.join(near)}" if near else otherwise)
 
 
+MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError)
+"""What Python and numpy raise where a model is not what its operator asks for."""
+
+
 class TypedErrors:
-    """GraphError in place of what Python and numpy raise where a model is not what its operator asks for."""
+    """GraphError in place of what is raised for `MALFORMED` models."""
 
     def __init__(self, label: str, what: str) -> None:
         self._label, self._what = label, what
@@ -127,6 +131,5 @@ class TypedErrors:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, ValueError | LookupError | TypeError | AttributeError | ArithmeticError) and \
-                not isinstance(error, AneError):
+        if error is not None and isinstance(error, MALFORMED) and not isinstance(error, AneError):
             raise GraphError(f"{self._label}: {self._what}: {error}") from error

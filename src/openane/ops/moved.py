@@ -15,7 +15,7 @@ def numbers_from(node: Node, beside_constants: bool = False) -> Value | None:
         return None
     if op.moves is not Movement.MIX:
         return node["x"]
-    read = [value for value in node.values() if not value.constant]
+    read = node.computed()
     return read[0] if beside_constants and len(read) == 1 else None
 
 

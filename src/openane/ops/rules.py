@@ -14,6 +14,7 @@ from openane.ops.operands import describe
 from openane.ops.spec import Op, Rule
 
 MOVABLE = ("fp16", "fp32", "bool", "int8", "uint8", "int16", "uint16", "int32")
+_FLOATS, _MOVABLE = frozenset(["fp16", "fp32"]), frozenset(MOVABLE)
 
 
 def sentence(rule: Rule, limits: Limits) -> str:
@@ -28,23 +29,22 @@ def broken_rules(op: Op, node: Node, limits: Limits) -> tuple[str, ...]:
 
 def engine_rank(node: Node, limits: Limits) -> bool:
     """Tensors must have at most 5 dimensions."""
-    return all(value.type.rank <= 5 for value in tensors(node))
+    return max([len(value.type.shape) for value in tensors(node)], default=0) <= 5
 
 
 def engine_floats(node: Node, limits: Limits) -> bool:
     """Elements must be fp16 or fp32 (which is computed in fp16)."""
-    return all(value.dtype in ("fp16", "fp32") for value in tensors(node))
+    return _FLOATS.issuperset([value.type.dtype for value in tensors(node)])
 
 
 def engine_elements(node: Node, limits: Limits) -> bool:
     """Elements must be fp16, fp32, bool, or integers of 8, 16 or 32 bits."""
-    return all(value.dtype in MOVABLE for value in tensors(node))
+    return _MOVABLE.issuperset([value.type.dtype for value in tensors(node)])
 
 
-def tensors(node: Node) -> Iterator[Value]:
+def tensors(node: Node) -> tuple[Value, ...]:
     """The operands computed while the program runs, and the results."""
-    yield from (value for value in node.values() if not value.constant)
-    yield from node.outputs
+    return node.computed() + node.outputs
 
 
 ENGINE = (engine_floats, engine_rank)

@@ -31,7 +31,7 @@ def beside_zero(node: Node, offsets: Mapping[int, float]) -> float:
     node itself, or where it only moves numbers, by what made these. `offsets`: of results so far, by id."""
     if node.op == NAME:
         return stated_of(node, "zero") * stated_of(node, "scale")
-    moved = [value for value in node.values() if not value.constant] if keeps_numbers(node) else []
+    moved = node.computed() if keeps_numbers(node) else ()
     found = {offsets.get(id(value), 0.0) for value in moved}
     return found.pop() if len(found) == 1 else 0.0
 

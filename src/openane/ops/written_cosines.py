@@ -6,7 +6,7 @@ first are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from openane.graph import Node, Value
 from openane.ops import arguments
@@ -29,8 +29,10 @@ class Folded:
     axes: tuple[int, ...]
 
 
-def written_cosines(placed: PlacedGraph, names: set[str]) -> list[Node]:
+def written_cosines(placed: PlacedGraph, names: set[str]) -> Sequence[Node]:
     """The nodes of the graph, with means of products of normalised vectors in place of cosines."""
+    if not placed.averages:
+        return placed.graph.nodes
     producers, nodes = placed.producers, list[Node]()
     for node in placed.graph.nodes:
         found = _cosine(node, producers) if node.op == "real_div" else None

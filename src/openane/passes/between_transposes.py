@@ -48,8 +48,10 @@ def _region(graph: Graph, turned: Mapping[int, Permutation]) -> dict[int, Permut
         perm = _layout(node, layouts)
         if perm is not None:
             found[id(node)] = layouts[id(node.output)] = perm
+    if not found:
+        return found
     users, producers, outputs = graph.users(), graph.producers(), {id(value) for value in graph.outputs}
-    for node in reversed(graph.nodes if found else ()):
+    for node in reversed(graph.nodes):
         if id(node) in found and not _left_again(node, found, turned, users, outputs):
             _give_up(node, found, users, producers)
     return found
@@ -57,11 +59,10 @@ def _region(graph: Graph, turned: Mapping[int, Permutation]) -> dict[int, Permut
 
 def _layout(node: Node, layouts: Mapping[int, Permutation]) -> Permutation | None:
     """How all that a function of single elements reads is transposed; None where it is not, or differs."""
-    tensors = [value for value in node.values() if not value.constant]
-    perms = {layouts.get(id(value)) for value in tensors}
+    perms = set(map(layouts.get, map(id, node.computed())))
     if len(perms) != 1 or None in perms or not _by_element(node):
         return None
-    return perms.pop() if all(value.shape == node.output.shape for value in tensors) else None
+    return perms.pop() if all(value.shape == node.output.shape for value in node.computed()) else None
 
 
 def _by_element(node: Node) -> bool:

@@ -114,7 +114,7 @@ class Agreement:
             return sum(_plain(self._of(value) - self._of(made), value) for value in read)
         if about.relation is Relation.POWERS:
             return self._product(node, about.degrees)
-        return sum(_plain(self._of(value), value) for value in (*node.outputs, *_read(node)))
+        return sum(_plain(self._of(value), value) for value in (*node.outputs, *node.computed()))
 
     def _summed(self, node: Node) -> float:
         x, y, made = (self._of(value) for value in (node["x"], node["y"], node.output))
@@ -171,7 +171,3 @@ def _plain(exponent: float, value: Value) -> float:
 
 def _size(value: Value) -> float:
     return TASK + value.type.elements
-
-
-def _read(node: Node) -> list[Value]:
-    return [value for value in node.values() if not value.constant]

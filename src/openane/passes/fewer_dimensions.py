@@ -13,17 +13,18 @@ from openane.passes.rewrite import rebuilt, taken_names
 def fewer_dimensions(graph: Graph) -> Graph:
     """The graph with operations on tensors of more than 5 dimensions written with 5 at most, where that can be.
     Reshapes to more are left for others to read, and go where nobody does."""
-    if not any(map(_too_many, graph.nodes)):
+    many = {id(node) for node in graph.nodes if _too_many(node)}
+    if not many:
         return graph
     names = taken_names(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
-        nodes += _rewritten(node, names) if _too_many(node) else [node]
+        nodes += _rewritten(node, names) if id(node) in many else [node]
     return rebuilt(graph, nodes)
 
 
 def _too_many(node: Node) -> bool:
-    return any(value.type.rank > MOST for value in (*node.values(), *node.outputs))
+    return max([len(value.type.shape) for value in (*node.values(), *node.outputs)], default=0) > MOST
 
 
 def _rewritten(node: Node, names: set[str]) -> tuple[Node, ...]:

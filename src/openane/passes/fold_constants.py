@@ -47,4 +47,4 @@ def _size(value: Value) -> int:
 
 def _foldable(node: Node) -> bool:
     get_op(node.op)
-    return all(value.constant for value in node.values()) and all(v.type.elements <= LARGEST for v in node.outputs)
+    return not node.computed() and all(v.type.elements <= LARGEST for v in node.outputs)

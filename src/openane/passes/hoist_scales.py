@@ -3,6 +3,7 @@ weights take it up: the scale of attention costs nothing, and no score is comput
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from openane.graph import Graph, Node, TensorType, Value
@@ -17,6 +18,12 @@ from openane.passes.rewrite import only_user, rebuilt, taken_names
 @made_once
 def hoist_scales(graph: Graph) -> Graph:
     """The graph with scalar products directly behind the products they can be folded into."""
+    scaling = list(filter(_scales, graph.nodes))
+    return _with_hoisted(graph, scaling) if scaling else graph
+
+
+def _with_hoisted(graph: Graph, scaling: Sequence[Node]) -> Graph:
+    """The graph with those of these products that can be so."""
     users, outputs, producers = graph.users(), set(map(id, graph.outputs)), graph.producers()
     names = taken_names(graph)
     replaced: dict[int, tuple[Node, ...]] = {}
@@ -25,10 +32,8 @@ def hoist_scales(graph: Graph) -> Graph:
         """What makes a value that nobody else reads."""
         return None if only_user(users, outputs, value) is None else producers.get(id(value))
 
-    for node in graph.nodes:
-        value, chain = node.get("x"), list[Node]()
-        if not _scales(node) or value is None:
-            continue
+    for node in scaling:
+        value, chain = node["x"], list[Node]()
         while (before := maker(value)) is not None and _moves(before) and id(before) not in replaced:
             chain.append(before)
             value = before["x"]

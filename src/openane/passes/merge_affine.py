@@ -14,6 +14,8 @@ from openane.passes.rewrite import only_user, rebuilt, taken_names
 
 def merge_affine(graph: Graph) -> Graph:
     """The graph with mul and add of constants per channel (dimension 1 of 3 to 5) merged where they are neighbours."""
+    if all(factor(node) is None for node in graph.nodes):
+        return graph
     users, outputs = graph.users(), {id(value) for value in graph.outputs}
     names = taken_names(graph)
     gone: set[int] = set()

@@ -23,7 +23,8 @@ def merge_movement(graph: Graph) -> Graph:
 
 
 def _merged(node: Node, made: Mapping[int, Node]) -> Node:
-    merge, x = get_op(node.op).merge, node.get("x")
-    before = None if merge is None or x is None else made.get(id(x))
+    merge = get_op(node.op).merge
+    x = None if merge is None else node.get("x")
+    before = None if x is None else made.get(id(x))
     found = None if merge is None or before is None else merge(node, before)
     return node if found is None else found

@@ -41,14 +41,20 @@ def recognise(graph: Graph) -> Graph:
     producers = placed.producers
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = (made for look in endings(node) if (made := look(node, names, producers)) is not None)
-        nodes += next(found, (node,))
+        looks = endings(node)
+        if looks:
+            found = (made for look in looks if (made := look(node, names, producers)) is not None)
+            nodes += next(found, (node,))
+        else:
+            nodes.append(node)
     changed = rebuilt(graph, nodes)
     return _taking_up(graph if changed is graph else remove_dead_code(changed))
 
 
 def _taking_up(graph: Graph) -> Graph:
     """Products with and sums of constants over the normalised dimensions go into the norm before them."""
+    if not any(get_op(node.op).takes_up for node in graph.nodes):
+        return graph
     users, outputs = graph.users(), {id(value) for value in graph.outputs}
     gone: set[int] = set()
     nodes: list[Node] = []

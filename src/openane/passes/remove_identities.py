@@ -33,6 +33,8 @@ def _made_in_place(graph: Graph) -> Graph:
     producers = graph.producers()
     taken: dict[int, Value] = {}
     for node in graph.nodes:
+        if outputs.isdisjoint(map(id, node.outputs)):
+            continue  # it is gone already where it changes nothing
         if _changes_nothing(node) and id(node["x"]) in producers and not {id(node["x"])} & (outputs | taken.keys()):
             taken[id(node["x"])] = node.output
     if not taken:

@@ -21,7 +21,8 @@ def sink_reshapes(graph: Graph) -> Graph:
     views: dict[int, Node] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        view = views.get(id(node["x"])) if _elementwise(node) else None
+        view = views.get(id(node.get("x")))
+        view = view if view is not None and _elementwise(node) else None
         if view is None or view["x"].dtype not in FLOATS or _enters(node, only_user(users, outputs, node.output)):
             nodes.append(node)
             if get_op(node.op).views(node) and only_user(users, outputs, node.output) is not None:

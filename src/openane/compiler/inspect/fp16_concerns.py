@@ -78,18 +78,20 @@ def _constants(graph: Graph) -> Iterator[Concern]:
             continue
         for name, operand in node.operands.items():
             for value in operand if isinstance(operand, tuple) else (operand,):
-                if isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f":
+                if value.constant and not _sound(node, value) and isinstance(value.data, np.ndarray) \
+                        and value.data.dtype.kind == "f":
                     yield from _constant(node, name, value)
 
 
-def _held(value: Value) -> bool:
-    """Whether it was seen before that fp16 holds every number of a constant."""
-    return value.dtype == "fp16" and isinstance(value, FoldedConstant | LateConstant)
+def _sound(node: Node, value: Value) -> bool:
+    """Whether nothing is wrong with a constant, of which it was seen before that fp16 holds every number of it, or
+    which nothing sums."""
+    return value.dtype == "fp16" and (isinstance(value, (FoldedConstant, LateConstant)) or not _sums(node))
 
 
 def _constant(node: Node, name: str, value: Value) -> Iterator[Concern]:
     data = value.array()
-    infinite = 0 if not _sums(node) or _held(value) or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
+    infinite = 0 if not _sums(node) or halves_finite(data) else int(np.count_nonzero(np.isinf(data)))
     if infinite:
         yield Concern(node.label, f"{infinite} of {data.size} values of {name} are infinite", float("inf"), LARGEST,
                       "they left fp16 when the model was made: scale them down and the result up")

@@ -74,5 +74,5 @@ def _way(value: Value, movers: Mapping[int, Node]) -> list[Node]:
 
 def _only_tensor(node: Node) -> Value | None:
     """What a node reads that is no constant, where that is one value."""
-    read = [value for value in node.values() if not value.constant]
+    read = node.computed()
     return read[0] if len(read) == 1 else None

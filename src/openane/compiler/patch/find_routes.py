@@ -25,7 +25,7 @@ from openane.compiler.partition.program import CompiledPiece
 from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.errors import AneError
-from openane.graph import Graph, Node, RoundedConstant, Value
+from openane.graph import NUMPY_TYPES, Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
 from openane.ops.late_constant import LateConstant
@@ -34,6 +34,7 @@ from openane.passes.folded_constants import FoldedConstant
 
 MANY = 1 << 20
 """Counted for a constant of an operation that a pass takes apart: into how many uses is not known beforehand."""
+REAL = frozenset([name for name, kind in NUMPY_TYPES.items() if kind.kind == "f"])
 NORM_OPERANDS = ("mean", "variance", "gamma", "beta", "epsilon")
 
 
@@ -271,7 +272,6 @@ def _agreeing(routes: list[Route]) -> Iterator[Route]:
     return (route for route in routes if not any((piece.program, piece.offset) in bad for piece in route.pieces))
 
 
-def _numbers(node: Node) -> Iterator[Value]:
+def _numbers(node: Node) -> list[Value]:
     """The constants of real numbers, of which those in more digits may not be rounded yet."""
-    return (value for value in node.values() if isinstance(value, RoundedConstant) or
-            (isinstance(value.data, np.ndarray) and value.data.dtype.kind == "f"))
+    return [value for value in node.values() if value.type.dtype in REAL and value.constant]

@@ -91,7 +91,7 @@ def _write(out: Outgoing, node: Node) -> None:
 
 
 def _tensors(node: Node) -> list[Value]:
-    return [value for value in node.values() if not value.constant]
+    return list(node.computed())
 
 
 def _document(graph: Graph, out: Outgoing, weights: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import field
 from functools import partial
 from math import prod
-from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +43,7 @@ from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
 
+NOTHING = frozenset[str]()
 _DOMAINS = ("", "ai.onnx")
 CLASSICAL = "ai.onnx.ml"
 """The domain of models that are no networks: scikit-learn's."""
@@ -185,13 +185,14 @@ class _Import:
 
     def node(self, node: Proto, position: int, names: Sequence[str]) -> None:
         """Imports one node, which refers to tensors of these names."""
-        label = f"ONNX {node.op_type} {node.name!r}" if node.name else f"ONNX {node.op_type} (node {position})"
+        kind, called = node.op_type, node.name
+        label = f"ONNX {kind} {called!r}" if called else f"ONNX {kind} (node {position})"
         operator = self._operator(node, label)
         inputs, outputs = names[:len(node.input)], list(node.output)
-        origins = frozenset[str]().union(*(self.origins.get(name, ()) for name in names))
+        origins = _united([known for name in names if (known := self.origins.get(name))])
         for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
             self.known[name] = self._array(self.waiting.pop(name))
-        step = OnnxStep(label, next(filter(None, outputs), node.op_type), self.builder,
+        step = OnnxStep(label, next(filter(None, outputs), kind), self.builder,
                         operator, self.version, node, attribute_values(node, label, self.storage),
                         [self._use(name, label) for name in inputs], inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
@@ -205,10 +206,14 @@ class _Import:
                 raise
             origins = self.origins.get(error.operand, frozenset())
             raise error.of(origins, self._inputs_that(is_data, origins)) from None
-        results = result if isinstance(result, tuple) else (result,)
-        for name, operand in filter(itemgetter(0), zip(outputs, results, strict=False)):
-            self._define(name, operand, label)
-            self.origins[name] = origins if isinstance(operand, Value) else frozenset()
+        self._define_results(outputs, result if isinstance(result, tuple) else (result,), origins, label)
+
+    def _define_results(self, names: Sequence[str], results: Sequence[Operand], origins: frozenset[str],
+                        who: str) -> None:
+        for name, operand in zip(names, results, strict=False):
+            if name:
+                self._define(name, operand, who)
+                self.origins[name] = origins if isinstance(operand, Value) else NOTHING
 
     def _inputs_that(self, are: Callable[[Operand], bool], names: Iterable[str]) -> frozenset[str]:
         """Those of the inputs of the model that are so."""
@@ -296,6 +301,11 @@ class _Import:
         if wanted == operand.dtype or operand.constant:
             return operand
         return self.builder.single("cast", f"{port.name}_port", x=operand, dtype=wanted)
+
+
+def _united(sets: Sequence[frozenset[str]]) -> frozenset[str]:
+    """All that is in one of the sets."""
+    return sets[0] if len(sets) == 1 else NOTHING.union(*sets)
 
 
 def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from openane.graph import Graph, Value
+from openane.graph import Graph, Node, Value
 from openane.graph.graph import substituted
 
 
@@ -18,8 +18,11 @@ def renamed(graph: Graph, names: Mapping[int, str]) -> Graph:
     def now(values: Sequence[Value]) -> tuple[Value, ...]:
         return tuple(changed.get(id(value), value) for value in values)
 
-    nodes = tuple(replace(substituted(node, changed), outputs=now(node.outputs)) for node in graph.nodes)
-    return replace(graph, nodes=nodes, outputs=now(graph.outputs))
+    def renamed_node(node: Node) -> Node:
+        node = substituted(node, changed)
+        return node if changed.keys().isdisjoint(map(id, node.outputs)) else replace(node, outputs=now(node.outputs))
+
+    return replace(graph, nodes=tuple(map(renamed_node, graph.nodes)), outputs=now(graph.outputs))
 
 
 def _changed(graph: Graph, names: Mapping[int, str]) -> dict[int, Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec, module_from_spec
 from typing import Any
@@ -33,14 +34,21 @@ def messages() -> Any:
     """
     if "onnx" in sys.modules:
         return package()
+    module = _described()
+    return package() if module is None else module
+
+
+@cache
+def _described() -> Any:
+    """The module that describes the messages, by itself; None where there is none that does. It is made once."""
     try:
         found = find_spec("onnx")
         places = None if found is None else found.submodule_search_locations
         described = PathFinder.find_spec(_MESSAGES, list(places or ()))
         if described is None or described.loader is None:
-            return package()
+            return None
         module = module_from_spec(described)
         described.loader.exec_module(module)
     except Exception:  # whatever the protobuf runtime has against it: the package says so when it is imported
-        return package()
-    return module if hasattr(module, "ModelProto") else package()
+        return None
+    return module if hasattr(module, "ModelProto") else None

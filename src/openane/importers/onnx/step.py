@@ -19,6 +19,7 @@ from openane.record_classes import dataclass
 
 _WHOLE = frozenset(["add", "maximum", "minimum", "mul", "sub"])
 """Operations on integers that MIL has."""
+_SINGLE = (bytes, str, int, float)
 Operand = Value | np.ndarray
 """What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
 
@@ -174,7 +175,7 @@ class OnnxStep(AnyStep):
         values = self.attributes.get(name, default)
         if values is None:
             raise GraphError(f"{self.label}: attribute {name!r} is missing")
-        if isinstance(values, bytes | str | int | float) or not all(isinstance(each, int) for each in values):
+        if isinstance(values, _SINGLE) or not all(isinstance(each, int) for each in values):
             raise GraphError(f"{self.label}: attribute {name!r} must be a vector of integers, found {values!r:.60}")
         if count is not None and len(values) != count:
             raise GraphError(f"{self.label}: attribute {name!r} must hold {count} integers, found {len(values)}")

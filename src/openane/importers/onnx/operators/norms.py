@@ -57,7 +57,7 @@ def _rounded(step: OnnxStep, vectors: Mapping[int, np.ndarray]) -> list[RoundedA
     """Vectors made from inputs of these numbers in fp16, with the digits that were rounded away: all at once, as each
     has few numbers. GraphError as of OnnxStep.rounded."""
     shapes = {vector.shape for vector in vectors.values()}
-    table = np.stack(list(vectors.values())) if len(shapes) == 1 else None
+    table = np.array(list(vectors.values())) if len(shapes) == 1 else None
     halves = None if table is None else to_half(table)
     if table is None or halves is None or not np.isfinite(halves).all():
         return [step.rounded(vector, index) for index, vector in vectors.items()]
