@@ -148,6 +148,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "weights": (),
     "whole_sums": (),
     "window": (),
+    "windows_in_part": (),
     "work": (),
     "written_cosines": (),
     "written_exponentials": (),

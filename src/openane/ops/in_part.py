@@ -18,15 +18,18 @@ import numpy as np
 from openane.graph import Graph, Node, RoundedConstant, Value, substituted
 from openane.ops import get_op
 from openane.ops.batch_norm import constants
+from openane.ops.conv import conv_window
 from openane.ops.evaluate import done_after, evaluate_node, forget, last_uses
+from openane.ops.windows_in_part import windows_in_part
 from openane.rounding import round_up
 
 LEAST, MULTIPLE = 128, 16
 """Positions of a dimension from which on it is cut; what is left of it is a multiple of so many, which strides
 divide."""
-SHARE, MOST, ENOUGH = 4, 16, 96
+SHARE, MOST, ENOUGH, WINDOWS = 4, 16, 64, 6
 """All positions are about so many times those that are left, and more, up to `MOST`, where `ENOUGH` of a dimension are
-left nevertheless: three behind five strides of two, as wide as most windows."""
+left nevertheless, two behind five strides of two, and so many windows of the first convolution: rows of attention
+average each other."""
 
 Arrays = Mapping[int, np.ndarray]
 """Of a part, by id of the value."""
@@ -46,7 +49,7 @@ def cut(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
         readers = users.get(id(value), ())
         if readers and value.name in found and all(_convolves(node, value) for node in readers):
             array = np.asarray(found[value.name])
-            found[value.name] = np.ascontiguousarray(array[_first(array.shape)])
+            found[value.name] = np.ascontiguousarray(array[_first(array.shape, _strides(readers))])
     same = all(found[name].shape == np.shape(array) for name, array in inputs.items())
     return None if same else found
 
@@ -56,11 +59,16 @@ def _convolves(node: Node, value: Value) -> bool:
     return node.op == "conv" and node["x"] is value and weight is not None and weight.constant
 
 
-def _first(shape: Sequence[int]) -> tuple[slice, ...]:
-    """The first positions of an input [N, C, *spatial] of a convolution."""
+def _strides(readers: Sequence[Node]) -> list[int]:
+    """How far apart the windows of convolutions are at most, for each spatial dimension."""
+    return [max(steps) for steps in zip(*(conv_window(node.operands).strides for node in readers), strict=True)]
+
+
+def _first(shape: Sequence[int], strides: Sequence[int]) -> tuple[slice, ...]:
+    """The first positions of an input [N, C, *spatial] of convolutions."""
     share, most = (share ** (1 / max(1, len(shape) - 2)) for share in (SHARE, MOST))
-    left = (round_up(int(max(extent / most, min(ENOUGH, extent / share))), MULTIPLE) if extent >= LEAST else extent
-            for extent in shape[2:])
+    left = (round_up(int(max(extent / most, min(max(ENOUGH, WINDOWS * stride), extent / share))), MULTIPLE)
+            if extent >= LEAST else extent for extent, stride in zip(shape[2:], strides, strict=True))
     return (slice(None), slice(None), *map(slice, left))
 
 
@@ -176,21 +184,6 @@ def _shortest(tensors: Sequence[Value], rank: int, arrays: Arrays) -> dict[int, 
     return left
 
 
-def _window(node: Node, arrays: Arrays) -> Results | None:
-    """Convolutions and pools, where positions are cut to no fewer than a window has."""
-    x, weight, kernel = node["x"], node.get("weight"), node.get("kernel_sizes")
-    if weight is not None and not weight.constant:
-        return None
-    assert weight is not None or kernel is not None, "what has windows says how large"
-    extents = weight.shape[2:] if weight is not None else kernel.array().tolist() if kernel is not None else ()
-    dilations = node.get("dilations")
-    apart = [1] * len(extents) if dilations is None else dilations.array().tolist()
-    parts = _cut_of(x, arrays)
-    reach = [step * (extent - 1) + 1 for step, extent in zip(apart, extents, strict=True)]
-    short = any(d < 2 or arrays[id(x)].shape[d] < reach[d - 2] for d in parts)
-    return None if short else evaluate_node(node, arrays)
-
-
 def _channels(node: Node, arrays: Arrays) -> Results | None:
     """What is done to the channels of each position."""
     return None if 1 in _cut_of(node["x"], arrays) else evaluate_node(node, arrays)
@@ -297,7 +290,7 @@ def _groups(whole: Sequence[int], made: Sequence[int]) -> list[tuple[list[int], 
 
 _RULES: Mapping[str, Callable[[Node, Arrays], Results | None]] = {
     **dict.fromkeys(("identity", "cast", "transpose", "reduce_mean"), _as_it_is),
-    **dict.fromkeys(("conv", "avg_pool", "max_pool"), _window),
+    **dict.fromkeys(("conv", "avg_pool", "max_pool"), windows_in_part),
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
     "batch_norm": _batch_norm, "local_response_norm": _channels, "concat": _concat,
     "linear": _linear, "layer_norm": _layer_norm, "softmax": _softmax, "matmul": _matmul,

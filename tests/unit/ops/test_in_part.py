@@ -14,7 +14,7 @@ from openane.ops.evaluate import evaluate
 from openane.ops.in_part import _shape_of, cut, evaluate_in_part
 
 RNG = np.random.default_rng(4)
-ROWS = 384
+ROWS = 256
 """Positions, of which a quarter is looked at."""
 
 
@@ -98,8 +98,8 @@ def test_what_is_no_image_is_not_cut() -> None:
 
 
 @pytest.mark.parametrize(("positions", "left"), [
-    ((127,), (127,)), ((128,), (32,)), ((400,), (96,)), ((512,), (96,)), ((3000,), (192,)), ((16000,), (1008,)),
-    ((224, 224), (96, 96)), ((256, 256), (96, 96)), ((640, 64), (160, 64)), ((1024, 1024), (256, 256)),
+    ((127,), (127,)), ((128,), (32,)), ((400,), (64,)), ((512,), (64,)), ((3000,), (192,)), ((16000,), (1008,)),
+    ((224, 224), (64, 64)), ((256, 256), (64, 64)), ((640, 64), (160, 64)), ((1024, 1024), (256, 256)),
 ])
 def test_of_many_positions_a_smaller_share_is_left(positions, left) -> None:
     builder = GraphBuilder()
