@@ -37,7 +37,7 @@ from openane.cli.model_options import (
 )
 from openane.cli.output import say, say_json
 from openane.cli.shape_costs import cost_lines, costs
-from openane.cli.shapes import several_shapes, shaped_model
+from openane.cli.shapes import refuse_padding, several_shapes, shaped_model
 from openane.cli.summary import compiled_lines, report_option
 from openane.errors import UnsupportedError
 from openane.formats.files import write_atomically
@@ -126,6 +126,7 @@ def _graphs(options: argparse.Namespace) -> Sequence[Graph]:
         return directory_graphs(options.model, shapes, options.function)
     functions = options.function or [None]
     if not several_shapes(options):
+        refuse_padding(options)
         return [load_graph(options.model, function=name, **reading(options)) for name in functions]
     if len(functions) > 1:
         raise UnsupportedError("--shape", "a model has several shapes or several functions", found=options.function,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from openane.cli.device_name import device_chip, device_name
 from openane.cli.files import parse_size
 from openane.cli.model_options import chosen_target, model_options
-from openane.cli.numbers import LONGEST_CONTEXT, whole
+from openane.cli.numbers import LONGEST_CONTEXT, expected, whole
 from openane.cli.output import say
 from openane.cli.progress import status
 from openane.devices import Device
@@ -64,7 +64,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--api-key-file", metavar="F", type=Path,
                         help="a file of keys, one per line, one of which clients must send (default: those of "
                              f"${VARIABLE}, else no key is needed)")
-    parser.add_argument("--max-body", metavar="SIZE", type=parse_size, default=1 << 20,
+    parser.add_argument("--max-body", metavar="SIZE", type=_body, default=1 << 20,
                         help="bytes of a request's body, 500K or 2M (default: 1M)")
     parser.add_argument("--max-connections", metavar="N", type=whole(1, MOST_WAITING), default=256,
                         help="connections that may be open (default: 256)")
@@ -74,6 +74,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
                         help="requests of one key, or address, that may wait or run" + SHARE)
     parser.add_argument("--client-seconds", metavar="S", type=whole(1, 600),
                         help="seconds of the engine that one key, or address, may have in ten minutes (default: all)")
+
+
+def _body(text: str) -> int:
+    size = parse_size(text)
+    if size < 1:
+        raise expected("a size above 0, such as 500K or 2M", text)
+    return size
 
 
 def run(options: argparse.Namespace) -> int:

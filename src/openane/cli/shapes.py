@@ -23,6 +23,13 @@ def several_shapes(options: Namespace) -> bool:
     return any(not isinstance(extent, int) for _, shape in options.shape for extent in shape)
 
 
+def refuse_padding(options: Namespace, compiled: bool = False) -> None:
+    """UnsupportedError for --pad where a model is in one shape; what is compiled already is refused with more."""
+    if options.pad and not compiled:
+        raise UnsupportedError("--pad", "arrays are filled up for a model in several shapes", found="one shape",
+                               remedy='give several, such as --shape "x={16,32}x8", or leave --pad out')
+
+
 def require_one_shape(options: Namespace) -> None:
     """UnsupportedError for alternatives where a command looks at one shape."""
     if several_shapes(options):

@@ -16,7 +16,7 @@ from openane.chips.machines import find
 from openane.cli.arrays import Array, ArrayPort
 from openane.cli.files import container, open_file
 from openane.cli.model_options import chosen_target, compilation, model_options, reading, refuse_for_compiled
-from openane.cli.shapes import chosen, several_shapes, shaped_model
+from openane.cli.shapes import chosen, refuse_padding, several_shapes, shaped_model
 from openane.devices import Device
 from openane.devices.packer import NUMPY, logical_shape
 from openane.devices.shapes import ShapeChoice
@@ -106,6 +106,7 @@ def open_subject(options: Namespace, chip: str | None = None, recalls: bool = Fa
 
         graphs = load_shapes(path, function=options.function, **reading(options))
         return _shaped(shaped_model(graphs, options, chosen_target(options, chip)), files)
+    refuse_padding(options, compiled)
     recall = _recall(path, options, chip) if recalls and not compiled else None
     known = recall.model() if recall is not None else None
     if known is not None:

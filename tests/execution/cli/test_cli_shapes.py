@@ -89,3 +89,9 @@ def test_every_open_input_is_named_at_once(two_inputs: Path, capsys: Capture) ->
     assert "give its shape, for example --shape x=1x8, in" in capsys.readouterr().err
     assert main(["info", str(two_inputs), "--shape", "x=3x8", "--value", "count=2"]) == 0
     assert "2x8" in capsys.readouterr().out
+
+
+def test_padding_is_of_models_in_several_shapes(open_model: Path, tmp_path: Path, capsys: Capture) -> None:
+    for command in (["compile", "-o", str(tmp_path / "m.hwx")], ["run"]):
+        assert main([command[0], str(open_model), "--shape", "x=1x16x8", "--pad", "x=0", *command[1:]]) == 1
+        assert "--pad: arrays are filled up for a model in several shapes (found one shape)" in capsys.readouterr().err

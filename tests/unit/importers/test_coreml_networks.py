@@ -141,6 +141,15 @@ def test_images_are_scaled_and_shifted_on_the_engine(color, bias, tmp_path):
                                pixels / np.float32(64) + np.array(bias, np.float32).reshape(1, -1, 1, 1), atol=1e-3)
 
 
+@pytest.mark.parametrize("scaler", [{"channelScale": 1e9}, {"grayBias": float("nan")}])
+def test_scales_and_shifts_of_images_are_numbers_of_fp16(scaler, tmp_path):
+    made = message("Preprocessing", featureName="image", scaler=message("ImageScaler", **scaler))
+    data = network([image_feature("image", 4, 6, 10)], [layer("copy", "image", "y")], [array_feature("y")],
+                   preprocessing=[made])
+    with pytest.raises(GraphError, match=r"preprocessing of 'image': (one of the|weights must be finite)"):
+        load_graph(save(tmp_path / "m.mlmodel", data))
+
+
 def quantised(bits, values, **form):
     single = np.unpackbits(values.astype(np.uint8)[:, None], axis=1)[:, 8 - bits:]
     return message("WeightParams", rawValue=np.packbits(single.reshape(-1)).tobytes(),

@@ -13,6 +13,7 @@ from openane.graph import Graph, Value
 from openane.importers.coreml.features import CHANNELS, default_shape, image_color
 from openane.importers.coreml.layers import LAYERS, CoremlLayer
 from openane.importers.coreml.schema import ARRAY_TYPES, LAYER_KINDS
+from openane.importers.entry import halves
 from openane.importers.shapes import only_inputs
 from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.build import GraphBuilder
@@ -108,8 +109,9 @@ class _Import:
                                        y=mean.astype(np.float16).reshape(value.shape))
         scaler = prepare.scaler
         colors = {"RGB": ("redBias", "greenBias", "blueBias"), "BGR": ("blueBias", "greenBias", "redBias")}
-        bias = np.array([getattr(scaler, key) for key in colors.get(color, ("grayBias",))], np.float16)
-        scale = np.float16(scaler.channelScale or 1.0)
+        names = colors.get(color, ("grayBias",))
+        bias = halves(np.array([getattr(scaler, key) for key in names], np.float32), source)
+        scale = halves(np.array(scaler.channelScale or 1.0, np.float32), source)
         if scale != 1:
             value = self.builder.single("mul", f"{name}_scaled", source, x=value, y=scale)
         if bias.any():
