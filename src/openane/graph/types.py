@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from openane.errors import GraphError
@@ -42,10 +44,7 @@ class TensorType:
     @property
     def elements(self) -> int:
         """Number of elements."""
-        count = 1
-        for extent in self.shape:
-            count *= extent
-        return count
+        return prod(self.shape)
 
     def __str__(self) -> str:
         return f"tensor<{self.dtype}, [{', '.join(map(str, self.shape))}]>"

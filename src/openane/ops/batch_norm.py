@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openane.graph import Node, Operand, TensorType, Value
+from openane.graph import Node, Operand, TensorType, Value, numpy_type
 from openane.ops.gradients import Backward, only, product, reshaped
 from openane.ops.lowering import Lowering
 from openane.ops.operands import Arguments
@@ -91,10 +91,10 @@ def _gradient(node: Node, upstream: Upstream, backward: Backward) -> Mapping[str
 
 def gain_then_offset(node: Node, x: Value, gain: Value, offset: Value, names: set[str]) -> tuple[Node, ...]:
     """The node as the batch_norm that is x * gain + offset, vectors over the channels."""
-    rewriter = Rewriter(node, names, node.source)
+    rewriter, kind = Rewriter(node, names, node.source), numpy_type(x.dtype)
     return rewriter.instead([rewriter.single(
-        "batch_norm", node.name, x=x, mean=np.zeros(gain.shape), variance=np.ones(gain.shape), gamma=gain, beta=offset,
-        epsilon=0.0)])
+        "batch_norm", node.name, x=x, mean=np.zeros(gain.shape, kind), variance=np.ones(gain.shape, kind), gamma=gain,
+        beta=offset, epsilon=0.0)])
 
 
 OPS = (Op("batch_norm", PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=_gradient, normalises=True,

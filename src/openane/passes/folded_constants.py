@@ -37,10 +37,12 @@ class FoldedConstant(Value):
 
 def remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequence[str]) -> Node:
     """The folded node with constants of these names that say what they were made of."""
-    known = {id(value) for value in before.values()}
+    if not users:
+        return folded
+    known = set(map(id, before.values()))
     made = {name: FoldedConstant(value.name, value.type, value.data, before, users,
                                  value if isinstance(value, ScaledConstant) else None) for name in names
-            if users and (value := folded.get(name)) is not None and id(value) not in known}
+            if (value := folded.get(name)) is not None and id(value) not in known}
     return replace(folded, operands={**folded.operands, **made}) if made else folded
 
 

@@ -63,6 +63,8 @@ def even_channels(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> 
 
 
 def _chains(graph: Graph) -> list[_Chain]:
+    if not any(_logarithm(node) for node in graph.nodes if get_op(node.op).unary is not None):
+        return []
     users, outputs = graph.users(), {id(value) for value in graph.outputs}
     found = []
     for node in graph.nodes:

@@ -48,21 +48,30 @@ class _Stored:
 
 
 @dataclass(frozen=True, slots=True)
+class _Placed:
+    """What became of a node in one place: operations, tensors that values were given, and which of its constants its
+    pieces are made of."""
+
+    operations: tuple[Operation, ...]
+    tensors: tuple[Tensor | Reshaped, ...]
+    traced: tuple[Traced, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Lowered:
-    """What became of a node, in the slots it had: operations, buffers from the virtual slot `first` on, values that
-    were given a place and readers that were carried out within it (by their numbers in the situation), constants.
-    `elsewhere` has the operations of nodes that were lowered as this one since, and itself."""
+    """What became of a node, in the slots it had: buffers from the virtual slot `first` on, values that were given a
+    place and readers that were carried out within it (by their numbers in the situation), constants. `elsewhere` has
+    what became of nodes that were lowered as this one since, and of itself."""
 
     slots: tuple[int, ...]
     first: int
-    operations: tuple[Operation, ...]
+    made: _Placed
     blocks: tuple[VirtualBuffer, ...]
-    places: tuple[tuple[int, Tensor | Reshaped], ...]
+    values: tuple[int, ...]
     fused: tuple[int, ...]
     stored: tuple[_Stored, ...]
-    traced: tuple[Traced, ...]
     lost: bool
-    elsewhere: dict[Place, tuple[Operation, ...]]
+    elsewhere: dict[Place, _Placed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +99,13 @@ class LoweredNodes:
     def add(self, told: Told, made: _Lowered) -> None:
         """Keeps what became of one."""
         data = sum(len(each.data) for each in made.stored) // KILOBYTE
-        if self._fits(1 + len(made.operations) + data):
+        if self._fits(1 + len(made.made.operations) + data):
             self._known[told] = made
 
-    def add_place(self, made: _Lowered, place: Place, operations: tuple[Operation, ...]) -> None:
-        """Keeps the operations of a node that was lowered as another one."""
-        if self._fits(len(operations)):
-            made.elsewhere[place] = operations
+    def add_place(self, made: _Lowered, place: Place, placed: _Placed) -> None:
+        """Keeps what became of a node that was lowered as another one."""
+        if self._fits(len(placed.operations)):
+            made.elsewhere[place] = placed
 
     def _fits(self, weight: int) -> bool:
         """Whether so much more may be kept; what is kept is forgotten where that is too much."""
@@ -134,14 +143,14 @@ class Repeats(Situations):
         table, first = self.blocks.table, FIRST_VIRTUAL_SLOT + before.blocks
         place = here.slots, first, tuple([each.fill.offset for each in stored])
         known = kept().get(here.told)
-        if known is not None:
-            kept().add_place(known, place, operations)
-            return
-        kept().add(here.told, _Lowered(
-            here.slots, first, operations,
-            tuple([table[slot] for slot in range(first, FIRST_VIRTUAL_SLOT + len(table))]), places,
-            fused, stored,
-            tuple(self.trace.pieces.get(id(node), ())), id(node) in self.trace.lost, {place: operations}))
+        made = _Placed(operations, tuple([tensor for _, tensor in places]), tuple(self.trace.pieces.get(id(node), ())))
+        values = tuple([number for number, _ in places])
+        if known is None:
+            blocks = tuple([table[slot] for slot in range(first, FIRST_VIRTUAL_SLOT + len(table))])
+            kept().add(here.told, _Lowered(here.slots, first, made, blocks, values, fused, stored,
+                                           id(node) in self.trace.lost, {place: made}))
+        elif values == known.values:
+            kept().add_place(known, place, made)
 
     def _placed(self, here: Situation, before: Before) -> tuple[tuple[int, Tensor | Reshaped], ...] | None:
         """The values of a situation that have another place than before; None where others have, too."""
@@ -191,26 +200,26 @@ class Repeats(Situations):
         """The operations of a node that is lowered as another one was; None, with nothing done, where none like it is
         known."""
         known, first = kept().get(here.told), FIRST_VIRTUAL_SLOT + len(self.blocks.table)
-        if known is None or (len(known.operations) > MANY and not known.stored
+        if known is None or (len(known.made.operations) > MANY and not known.stored
                              and (here.slots, first, ()) not in known.elsewhere):
             return None
         offsets = tuple([self._stored_again(each, node) for each in known.stored])
-        again = _Again(known, here.slots, first, offsets)
         for block in known.blocks:
             self.blocks.add(block)
         place = here.slots, first, offsets
-        operations = known.elsewhere.get(place)
-        if operations is None:
-            operations = again.operations(known.operations)
-            kept().add_place(known, place, operations)
-        for number, tensor in known.places:
-            self._known[id(here.values[number])] = again.place(tensor)
-        self.fused.update((id(here.readers[number]), node) for number in known.fused)
-        if known.traced:
-            self.trace.pieces[id(node)] = [again.traced(each) for each in known.traced]
+        made = known.elsewhere.get(place)
+        if made is None:
+            made = _Again(known, here.slots, first, offsets).placed(known.made)
+            kept().add_place(known, place, made)
+        for number, tensor in zip(known.values, made.tensors, strict=True):
+            self._known[id(here.values[number])] = tensor
+        for number in known.fused:
+            self.fused[id(here.readers[number])] = node
+        if made.traced:
+            self.trace.pieces[id(node)] = list(made.traced)
         if known.lost:
             self.trace.unknown(node)
-        return operations
+        return made.operations
 
     def _stored_again(self, each: _Stored, node: Node) -> int:
         """Where the same constants, or other weights in the same form, are stored."""
@@ -253,17 +262,18 @@ class _Again:
         self._accesses: dict[int, Access] = {}  # by id: the lowered node keeps them alive
         self._coefficients: dict[int, Coefficients] = {}
 
-    def operations(self, lowered: tuple[Operation, ...]) -> tuple[Operation, ...]:
-        """The operations, where they are now."""
-        return tuple([self._operation(operation) for operation in lowered])
+    def placed(self, made: _Placed) -> _Placed:
+        """What became of the node, where it is now."""
+        return _Placed(tuple(map(self._operation, made.operations)), tuple(map(self._place, made.tensors)),
+                       tuple(map(self._traced, made.traced)))
 
-    def place(self, known: Tensor | Reshaped) -> Tensor | Reshaped:
+    def _place(self, known: Tensor | Reshaped) -> Tensor | Reshaped:
         """The tensor of a value."""
         if isinstance(known, Reshaped):
             return Reshaped(self._tensor(known.tensor), known.shape)
         return self._tensor(known)
 
-    def traced(self, known: Traced) -> Traced:
+    def _traced(self, known: Traced) -> Traced:
         """Which constants became a piece."""
         rows = known.piece.form is ConstantForm.ROWS
         offset = next(new for fill, new in self._pieces

@@ -1,0 +1,45 @@
+"""What a node and a graph know of themselves is found once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from openane.errors import GraphError
+from openane.graph import Graph, Node, TensorType, Value
+
+HALF = TensorType("fp16", (4,))
+
+
+def chain() -> tuple[Value, Value, Value, Node, Node]:
+    x, between, result = (Value(name, HALF) for name in ("x", "between", "result"))
+    one = Value("one", HALF, np.ones(4, np.float16))
+    return x, between, result, Node("add", {"x": x, "y": one}, (between,)), Node("concat", {
+        "values": (between, one, x)}, (result,))
+
+
+def test_operands_that_are_no_constants() -> None:
+    x, between, _, first, second = chain()
+    assert first.computed() == (x,)
+    assert second.computed() == (between, x)
+    assert second.computed() is second.computed()
+
+
+def test_a_graph_that_was_verified_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _, result, first, second = chain()
+    graph = Graph((x,), (first, second), (result,))
+    graph.verify()
+    monkeypatch.setattr(Node, "computed", None)
+    graph.verify()
+
+
+def test_a_graph_that_is_wrong_is_refused_every_time() -> None:
+    x, _, result, first, second = chain()
+    graph = Graph((x,), (second, first), (result,))
+    for _ in range(2):
+        with pytest.raises(GraphError, match="uses 'between' before it is made"):
+            graph.verify()
+    twice = Graph((x,), (first, first, second), (result,))
+    for _ in range(2):
+        with pytest.raises(GraphError, match="makes 'between' a second time"):
+            twice.verify()
