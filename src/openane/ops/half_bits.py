@@ -36,20 +36,26 @@ def half_and_finite(array: np.ndarray, known: bool = False) -> tuple[np.ndarray,
     if _for_numpy(array):
         made = _one_by_one(array)
         return made, halves_finite(made) if made.size >= LEAST else bool(np.isfinite(made).all())
+    if not array.flags.c_contiguous:
+        made, finite = half_and_finite(array.T, known)
+        return made.T, finite
+    result = np.empty(array.shape, np.float16)
+    return result, half_into(result, array, known)
+
+
+def half_into(result: np.ndarray, array: np.ndarray, known: bool = False) -> bool:
+    """Puts float32 numbers, which lie one behind the other and are not none, as `to_half` rounds them into as many of
+    fp16 that do; whether all that was made is finite, or that this is `known`."""
+    finite, numbers, halves = True, array.reshape(-1), result.reshape(-1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if not array.flags.c_contiguous:
-            made, finite = half_and_finite(array.T, known)
-            return made.T, finite
-        result, finite = np.empty(array.shape, np.float16), True
-        numbers, halves = array.reshape(-1), result.reshape(-1)
         loop = patience().rounder(array.size)
         if loop is not None and loop(numbers, halves.view(np.uint16)) < INFINITE_BITS:
-            return result, True
+            return True
         scaled, rest = (np.empty(min(CHUNK, array.size), np.int32) for _ in range(2))
         for start in range(0, array.size, CHUNK):
             part = numbers[start:start + CHUNK]
             finite &= _round(part, halves[start:start + CHUNK], scaled[:part.size], rest[:part.size], known)
-    return result, finite
+    return finite
 
 
 def _for_numpy(array: np.ndarray) -> bool:

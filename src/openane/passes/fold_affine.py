@@ -11,7 +11,7 @@ import numpy as np
 from openane.graph import Graph, Node, RoundedConstant, Value, as_stated, numpy_type
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset, may_be_affine
-from openane.ops.half_bits import to_half
+from openane.ops.half_bits import half_into, to_half
 from openane.ops.half_products import chunks, half_products
 from openane.ops.halves import halves_finite
 from openane.ops.late_constant import LateConstant
@@ -266,11 +266,18 @@ class _Channels:
         seen, (first, *others) = self._seen(stated)
         target = self._seen(result)[0]
         more = [gain.astype(np.float32) for gain in others]
+        halves, room = result.dtype == np.float16, np.empty(0, np.float32)
         for part, factors in chunks(seen, first.astype(np.float32)):
-            products = np.multiply(seen[part], factors, order="C")
+            numbers = seen[part]
+            if numbers.size > room.size:
+                room = np.empty(numbers.size, np.float32)
+            products = np.multiply(numbers, factors, out=room[:numbers.size].reshape(numbers.shape))
             for gain in more:
                 np.multiply(products, gain[part] if len(gain) > 1 else gain, out=products)
-            target[part] = to_half(products, finite=True) if result.dtype == np.float16 else products
+            if halves and target[part].flags.c_contiguous:
+                half_into(target[part], products, known=True)
+            else:
+                target[part] = to_half(products, finite=True) if halves else products
         return result
 
     def _scaled_halves(self, weight: np.ndarray) -> np.ndarray:

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 
 from openane.machine_code import machine
+from openane.machine_code.rounding import ROUND
 from openane.record_classes import dataclass
 from openane.simulator.compiled import loops, packed, planar, reducing, windows
 
@@ -55,9 +56,11 @@ def kernels() -> Kernels | None:
     if found is not None:
         return found
     try:
-        return Kernels(*machine.functions(_LOOPS, "the simulator's loops"))
+        made = Kernels(*machine.functions(_LOOPS, "the simulator's loops"))
+        machine.functions([ROUND], "rounding")  # kept for the compiler, which waits long before it compiles it
     except ImportError:
         return None
+    return made
 
 
 def at_hand() -> bool:

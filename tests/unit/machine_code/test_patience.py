@@ -15,6 +15,7 @@ from openane.machine_code import machine
 from openane.machine_code.patience import LATE, SOON, Patience, Rounder
 from openane.machine_code.rounding import ROUND
 from openane.ops import half_bits
+from openane.simulator import kernels
 
 ENDS = (0x0000, 0x0001, 0x0FFF, 0x1000, 0x1001, 0x1FFF, 0x2FFF, 0x3000, 0x3001, 0x7FFF, 0x8000, 0xEFFF, 0xF000, 0xFFFF)
 """Lower halves of float32: what fp16 drops, in the middle between two numbers of it and beside that."""
@@ -102,3 +103,16 @@ def test_without_numba_numpy_rounds() -> None:
         for count in (SOON, LATE, LATE, 1, 1):
             assert patience.rounder(count) is None
     assert compiled.call_count == 1
+
+
+def test_whoever_compiles_the_simulators_loops_compiles_the_one_that_rounds() -> None:
+    """So that later processes have it kept, which few numbers would compile it for."""
+    asked: list[Sequence[object]] = []
+
+    def functions(loops: Sequence[object], name: str) -> Sequence[object]:
+        asked.append(loops)
+        return [print for _ in loops]
+
+    with mock.patch.object(kernels, "_kept", return_value=None), mock.patch.object(machine, "functions", functions):
+        assert kernels.kernels.__wrapped__() is not None
+    assert asked[1:] == [[ROUND]]
