@@ -229,3 +229,12 @@ def test_rows_of_a_table_by_block(microsoft, kind: str, bits: int, axis: int, ze
     proto.ir_version = 10
     wanted = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})[0]
     np.testing.assert_allclose(evaluate(load_onnx(proto), {"x": x})["y"], wanted, rtol=2e-3, atol=2e-3)
+
+
+def test_steps_of_floating_point_are_refused_by_their_name(model) -> None:
+    proto = model([helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+                   helper.make_node("DequantizeLinear", ["q", "s"], ["y"])], {"x": (2, 3)},
+                  {"s": np.array(0.1, np.float32)})
+    proto.graph.initializer.append(helper.make_tensor("z", onnx.TensorProto.FLOAT8E4M3FN, (), [0.0]))
+    with pytest.raises(UnsupportedError, match="found floating point of 8 bits"):
+        load_onnx(proto)

@@ -97,8 +97,9 @@ def _target(step: OnnxStep, index: int, ranges: Mapping[str, tuple[int, int]] = 
         name = "uint8"
     if name not in ranges:
         raise UnsupportedError(step.label, "unsupported element type of the result", limit=", ".join(ranges),
-                               found=name, remedy="quantise to int8 or uint8: fp16 holds those exactly; 16 bits must "
-                               "be dequantised again")
+                               found="floating point of 8 bits" if name.startswith("float") else name,
+                               remedy="quantise to int8 or uint8: fp16 holds those exactly; 16 bits must be "
+                                      "dequantised again")
     return name
 
 
