@@ -61,9 +61,11 @@ class Layers(torch.nn.Module):  # type: ignore[misc]
 STEP = 0.02
 
 
-def run(net: Any, *inputs: Any) -> np.ndarray:
+def run(net: Any, *inputs: Any, file: Path | None = None) -> np.ndarray:
     program = exported(net, *inputs)
-    model = ane.compile(ane.load_graph(program))
+    if file is not None:
+        torch.export.save(program, file)
+    model = ane.compile(ane.load_graph(file or program))
     names = [each.name for each in model.inputs]
     [found] = ane.run(model, dict(zip(names, (each.numpy() for each in inputs), strict=True))).values()
     return np.asarray(found)
@@ -120,12 +122,15 @@ def test_sixteen_bits_keep_numbers_within_their_range() -> None:
     assert np.allclose(run(module(lambda given: sixteen_bits(given) * 2), x), [[-6.5536, -2, 4, 6.5534]], atol=0.01)
 
 
-def test_simulated_rounding_is_rounded() -> None:
+@pytest.mark.parametrize("from_file", [False, True])
+def test_simulated_rounding_is_rounded(from_file: bool, tmp_path: Path) -> None:
     scales, zeros = torch.linspace(0.02, 0.05, 8), torch.zeros(8, dtype=torch.int32)
     first = torch.fake_quantize_per_tensor_affine
-    net = module(lambda x: torch.fake_quantize_per_channel_affine(first(x, 0.03, 3, 0, 255), scales, zeros, 1, -8, 7))
+    net = module(lambda x: torch.fake_quantize_per_channel_affine(
+        first(first(x, 0.03, 3, 0, 255), torch.tensor(0.04), torch.tensor(2), -128, 127), scales, zeros, 1, -8, 7))
     x = drawn(4, 8)
-    assert np.abs(run(net, x) - net(x).numpy()).max() < 1e-3
+    found = run(net, x, file=tmp_path / "m.pt2" if from_file else None)
+    assert np.abs(found - net(x).numpy()).max() < 1e-3
 
 
 def affine() -> Any:

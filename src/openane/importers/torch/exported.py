@@ -11,6 +11,7 @@ from zipfile import BadZipFile, ZipFile
 from openane.archives import check_member
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.importers.torch.operators import OPERATORS
+from openane.importers.torch.simulated import DECLARING, spelled_out
 from openane.importers.torch.step import COMPLEX, PLACES
 from openane.version import pip_line
 
@@ -23,7 +24,7 @@ KEPT = ("acosh", "angle", "asinh", "atan2", "bilinear", "complex", "cumprod", "e
         "stack", "upsample_nearest3d", "upsample_trilinear3d")
 """Operators PyTorch would take apart though the graph has counterparts."""
 KEPT_OF_TORCHAO = ("choose_qparams_affine", "dequantize_affine", "quantize_affine")
-DECLARED_IN = {b"quantized_decomposed": ("torch.ao.quantization.fx._decomposed", "torch"),
+DECLARED_IN = {b"quantized_decomposed": (DECLARING, "torch"),
                b"torchao": ("torchao", "torchao")}
 """Names of libraries that operators in a program belong to, the module that declares them, and what installs it."""
 
@@ -55,7 +56,7 @@ def read(torch: Any, path: Path) -> Program:
         _declare(stated)
         if broken is not None:
             raise BadZipFile(f"{broken!r} does not have its checksum")
-        return torch.export.load(path)
+        return spelled_out(torch, torch.export.load(path))
     except UnsupportedError:
         raise
     except Exception as error:  # whatever PyTorch's reader meets
