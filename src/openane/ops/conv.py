@@ -10,7 +10,6 @@ from math import prod
 
 import numpy as np
 
-from openane.chips import Limits
 from openane.engine import Binary
 from openane.graph import Node, Operand, TensorType, Value
 from openane.ops.gradients import Backward, only
@@ -107,12 +106,6 @@ def _ints(values: np.ndarray | None) -> tuple[int, ...]:
     return () if values is None else tuple(int(value) for value in values)
 
 
-def known_weight(node: Node, limits: Limits) -> bool:
-    """A weight computed while the program runs must have 1x1 taps, strides of 1 and no padding."""
-    return node["weight"].constant or all(axis.kernel == 1 == axis.stride and axis.before == axis.after == 0
-                                          for axis in conv_window(node.operands).axes)
-
-
 def _lower(node: Node, lowering: Lowering) -> None:
     """One convolution; more where kernel, stride, dilation or sizes go beyond what one operation does."""
     arguments = Arguments("conv", PARAMETERS, node.operands)
@@ -195,11 +188,13 @@ def _computed(node: Node, rewriter: Rewriter) -> tuple[Value, ...] | None:
     return (by_channel(rewriter, "add", result, bias),)
 
 
-OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=(*ENGINE, known_weight),
+OPS = (Op("conv", PARAMETERS, _infer, _reference, lower=_lower, rules=ENGINE,
           evidence=OperationEvidence.APPLE, gradient=_gradient, product=Product(1, as_it_is, channels_first),
           sums_products=True, weights=("weight", "bias"), computed=_computed,
           channels_of={"weight": lambda node: 0}, relayout=(
               "cut the image into patches, or join results", "hand the image over in patches, (1, C*k*k, H/k, W/k) for "
               "a stride of k, or shuffle pixels into channels, so that the convolution is 1x1"),
           note="Apple-made programs show stride 1, and stride 2 with kernels 1x1 and 3x3 and one group; larger kernels "
-               "at stride 2 follow the same rule (inferred), everything else is composed of these."),)
+               "at stride 2 follow the same rule (inferred), everything else is composed of these. A "
+               "weight that the program computes is multiplied with the image, which is unfolded where taps are not "
+               "1x1."),)

@@ -31,7 +31,7 @@ from openane.rounding import ceil_div, round_up
 PAD_TYPES = ("valid", "same", "custom")
 MAXIMUM_WEIGHTS = 1 << 28
 PARAMETERS = (
-    Parameter("x"), Parameter("weight", const=True), Parameter("bias", const=True, default=None),
+    Parameter("x"), Parameter("weight"), Parameter("bias", const=True, default=None),
     Parameter("pad", const=True, default=None, kind="int32"),
     Parameter("output_shape", const=True, default=None, kind="int32"),
     Parameter("pad_type", const=True, default="valid", kind="string"),

@@ -253,6 +253,14 @@ class Op:
     def __post_init__(self) -> None:
         object.__setattr__(self, "named", {parameter.name: parameter for parameter in self.parameters})
 
+    def apart(self, node: Node) -> Callable[[Node, Any], tuple[Value, ...] | None] | None:
+        """What writes the node as others before anything is lowered: its decomposition, or the form that takes weights
+        which the program computes, where it has some. None where the node stays."""
+        if self.decompose is not None or self.computed is None:
+            return self.decompose
+        given = [node.operands.get(name) for name in self.weights]
+        return self.computed if any(isinstance(each, Value) and not each.constant for each in given) else None
+
     def views(self, node: Node) -> bool:
         """Whether the node's result is its operand x, element by element, as it is stored."""
         return self.view(node) if callable(self.view) else self.view

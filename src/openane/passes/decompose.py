@@ -9,9 +9,10 @@ from openane.passes.rewrite import rebuilt, taken_names
 
 
 def decompose(graph: Graph) -> Graph:
-    """The graph without nodes whose operation has a decomposition. Results keep their names; what makes them has the
-    label of the user's node as its source."""
-    if all(get_op(node.op).decompose is None for node in graph.nodes):
+    """The graph without nodes whose operation has a decomposition, or whose weights are computed while the program runs
+    and are wanted as constants. Results keep their names; what makes them has the label of the user's node as its
+    source."""
+    if all(get_op(node.op).apart(node) is None for node in graph.nodes):
         return graph
     names = taken_names(graph)
     nodes: list[Node] = []
@@ -21,9 +22,11 @@ def decompose(graph: Graph) -> Graph:
 
 
 def _parts(node: Node, names: set[str], source: str) -> list[Node]:
-    op = get_op(node.op)
-    if op.decompose is None:
+    write = get_op(node.op).apart(node)
+    if write is None:
         return [node]
     rewriter = Rewriter(node, names, source)
-    replaced = rewriter.instead(op.decompose(node, rewriter))
-    return [inner for part in replaced for inner in _parts(part, names, source)]
+    made = write(node, rewriter)
+    if made is None:  # it takes its weights as they are
+        return [node]
+    return [inner for part in rewriter.instead(made) for inner in _parts(part, names, source)]

@@ -11,7 +11,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from openane.errors import GraphError, UnsupportedError
-from openane.importers.torch import load_torch
+from openane.importers.torch import WRITTEN, load_torch
 from openane.loaded import EngineOptions, ResidentGraph
 
 Shapes = tuple[object, ...]
@@ -29,22 +29,28 @@ class EngineProgram:
         self._exported = exported(module, arguments, keywords or {})
         graph = load_torch(self._exported)
         self._types = _result_types(self._exported)
-        if len(graph.outputs) != len(self._types):
+        behind = [value.name for value in graph.outputs[len(self._types):]]
+        self._written = [name.removesuffix(WRITTEN) for name in behind if name.endswith(WRITTEN)]
+        computed = len(graph.outputs) - len(self._written)
+        if computed != len(self._types):
             raise UnsupportedError("the module", "results are tensors, each once", found=f"{len(self._types)} results",
-                                   limit=f"{len(graph.outputs)} of them tensors that are computed")
+                                   limit=f"{computed} of them tensors that are computed")
         self._loaded = ResidentGraph(graph, options)
         self.model = self._loaded.model
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """The module's results, in the structure it gives them."""
+        """The module's results, in the structure it gives them; arguments that it writes to in place are written."""
         flat = pytree.tree_leaves((arguments, keywords))
         names = self._exported.graph_signature.user_inputs
         if len(flat) != len(names):
             raise GraphError(f"the program takes {len(names)} arguments, not {len(flat)}")
         feeds = {name: array_of(tensor) for name, tensor in zip(names, flat, strict=True)
                  if name in self._loaded.inputs}
-        results = [torch.from_numpy(array).to(dtype)
-                   for array, dtype in zip(self._loaded.run(feeds), self._types, strict=True)]
+        arrays = self._loaded.run(feeds)
+        results = [torch.from_numpy(array).to(dtype) for array, dtype in zip(arrays, self._types, strict=False)]
+        given = dict(zip(names, flat, strict=True))
+        for name, array in zip(self._written, arrays[len(results):], strict=True):
+            given[name].copy_(torch.from_numpy(array))
         return pytree.tree_unflatten(results, self._exported.call_spec.out_spec)
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ from support.h13 import smaller
 from openane.chips import get_chip
 from openane.compiler import compile
 from openane.engine import Convolution
-from openane.errors import UnsupportedError
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 
@@ -124,9 +123,18 @@ def test_weights_from_the_program(compare, bias):
     x, w = builder.input("x", "fp16", (2, 20, 5, 6)), builder.input("w", "fp16", (33, 20, 1, 1))
     y = builder.single("conv", x=x, weight=w, bias=np.arange(33).astype(np.float16) / 16 if bias else None)
     compare(builder.finish({"y": y}), absolute=2e-2)
-    wide = builder.single("conv", x=x, weight=builder.input("v", "fp16", (4, 20, 3, 1)))
-    with pytest.raises(UnsupportedError, match="computed while the program runs must have 1x1 taps"):
-        compile(builder.finish({"z": wide}))
+
+
+@pytest.mark.parametrize(("op", "weight", "settings"), [
+    ("conv", (4, 20, 3, 1), {}), ("conv", (6, 10, 3, 3), {"groups": 2, "pad_type": "same", "dilations": [2, 1]}),
+    ("conv", (20, 1, 2, 3), {"groups": 20, "strides": [2, 1]}), ("conv_transpose", (20, 3, 2, 2), {"strides": [2, 2]}),
+    ("conv_transpose", (20, 2, 3, 3), {"groups": 2, "pad_type": "custom", "pad": [1, 1, 1, 1]}),
+])
+def test_kernels_from_the_program(compare, op, weight, settings):
+    builder = GraphBuilder()
+    x, w = builder.input("x", "fp16", (2, 20, 5, 6)), builder.input("w", "fp16", weight)
+    y = builder.single(op, x=x, weight=builder.single("tanh", x=w), **settings)
+    compare(builder.finish({"y": y}), absolute=2e-2)
 
 
 @pytest.mark.parametrize(("shape", "kernel", "settings"), [

@@ -135,3 +135,66 @@ def test_modules_and_exported_programs_are_told_what_takes_them() -> None:
     for given, said in ((program, "openane.load_graph takes a program"), (nn.Linear(4, 4), "openane.torch.to_engine")):
         with pytest.raises(GraphError, match=said):
             compile_graph(given)
+
+
+def _doubles(x: Any, y: Any) -> Any:
+    x[:, 1].mul_(2)
+    y.zero_()
+    return x + 1
+
+
+@pytest.mark.parametrize("way", ["to_engine", "compile"])
+def test_arguments_that_a_module_writes_to_are_written(way: str) -> None:
+    from openane.torch import to_engine
+
+    class Doubles(nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, y: Any) -> Any:
+            return _doubles(x, y)
+
+    x, y = torch.randn(2, 3, 4).half().float(), torch.randn(4)
+    ours, wanted = (x.clone(), y.clone()), (x.clone(), y.clone())
+    result = _doubles(*wanted)
+    with torch.no_grad():
+        found = to_engine(Doubles(), (x, y))(*ours) if way == "to_engine" else \
+            torch.compile(Doubles(), backend="openane", fullgraph=True)(*ours)
+    close(found, result)
+    for one, other in zip(ours, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_weights_that_the_model_computes() -> None:
+    """Modulated, depthwise, transposed and correlating convolutions: a kernel for every image."""
+    functional = nn.functional
+
+    def function(x: Any, style: Any) -> Any:
+        count = x.shape[0]
+        weight = style.reshape(count, 6, 4, 3, 3)
+        weight = weight * torch.rsqrt(weight.square().sum((2, 3, 4), keepdim=True) + 1e-8)
+        whole = x.reshape(1, count * 4, 8, 8)
+        plain = functional.conv2d(whole, weight.reshape(-1, 4, 3, 3), padding=1, groups=count)
+        alone = functional.conv2d(whole, weight[:, 0].reshape(-1, 1, 3, 3), groups=count * 4, stride=2)
+        longer = functional.conv_transpose2d(whole, weight.transpose(1, 2).reshape(count * 4, 6, 3, 3), stride=2,
+                                             groups=count, padding=1, output_padding=1)
+        over = functional.conv_transpose2d(x, weight[0].transpose(0, 1), bias=style[0, :6], stride=2)
+        return plain, alone, longer, over
+
+    class Modulated(nn.Module):  # type: ignore[misc]
+        def forward(self, x: Any, style: Any) -> Any:
+            return function(x, style)
+
+    from openane.torch import to_engine
+    given = torch.randn(2, 4, 8, 8), torch.randn(2, 216)
+    with torch.no_grad():
+        for found, wanted in zip(to_engine(Modulated(), given, allow_host=False)(*given), function(*given),
+                                 strict=True):
+            close(found, wanted)
+
+
+def test_instance_norms_by_kept_statistics() -> None:
+    from openane.torch import to_engine
+    model = nn.InstanceNorm2d(4, affine=True, track_running_stats=True)
+    with torch.no_grad():
+        for _ in range(3):
+            model(torch.randn(4, 4, 6, 6) * 3 + 1)
+        x = torch.randn(2, 4, 6, 6)
+        close(to_engine(model.eval(), x)(x), model(x))

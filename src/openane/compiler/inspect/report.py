@@ -46,7 +46,7 @@ def report(source: Graph, made: PartitionPlan, ports: Sequence[Port]) -> tuple[E
     found = _Found(made)
     kept = {(node.op, node.name) for node in made.graph.nodes}
     gone = [node for node in source.nodes if (node.op, node.name) not in kept]
-    whole = tuple(dict.fromkeys(node.label for node in gone if get_op(node.op).decompose is not None))
+    whole = tuple(dict.fromkeys(node.label for node in gone if get_op(node.op).apart(node) is not None))
     entries = [Entry(node.label, Where.FOLDED, "computed or merged into another operation at compile time")
                for node in gone if node.label not in whole]
     for label in whole:

@@ -7,7 +7,7 @@ PyTorch itself. Floating point becomes fp16, int64 int32; `Graph.metadata["dtype
 
 from __future__ import annotations
 
-from openane.importers.torch.load import is_exported, load_torch
+from openane.importers.torch.load import WRITTEN, is_exported, load_torch
 from openane.importers.torch.operators import OPERATORS
 
-__all__ = ["OPERATORS", "is_exported", "load_torch"]
+__all__ = ["OPERATORS", "WRITTEN", "is_exported", "load_torch"]

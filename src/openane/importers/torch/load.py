@@ -15,6 +15,7 @@ from openane.graph import Graph, Value
 from openane.graph.budget import Budget
 from openane.importers.shapes import agreeing
 from openane.importers.step import TypedErrors
+from openane.importers.torch.chosen import ChosenRows
 from openane.importers.torch.experts import expert_order
 from openane.importers.torch.exported import Program, needed, package, read, taken_apart, with_shapes
 from openane.importers.torch.operators import OPERATORS
@@ -25,6 +26,7 @@ from openane.importers.torch.step import (
     UNROUNDED_ALONE,
     ComplexValue,
     ExpertNumbers,
+    Handler,
     MeasuredScale,
     TorchConstants,
     TorchStep,
@@ -39,6 +41,8 @@ from openane.record_classes import dataclass
 
 PRODUCTS = frozenset({"mm", "bmm", "matmul", "linear", "addmm", "baddbmm", "einsum", "convolution", "conv1d", "conv2d"})
 """Operators that multiply more often than their result has elements."""
+WRITTEN = "_written"
+"""Behind the name of an input that a program writes in place: what is called so is an output, the input afterwards."""
 _TYPES = {"float16": "fp16", "bfloat16": "fp16", "float32": "fp32", "float64": "fp64", "int8": "int8", "int16": "int16",
           "int32": "int32", "int64": "int64", "uint8": "uint8", "bool": "bool"}
 
@@ -64,8 +68,9 @@ def load_torch(source: str | Path | Program, shapes: Mapping[str, Sequence[int]]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # PyTorch's own, about its own ways
         program = taken_apart(torch, with_shapes(torch, program, shapes or {}))
-        walk = _Import(torch, program, Budget(_held_bytes(program), stated=limit))
         wanted = needed(program.graph_module.graph.nodes)
+        rows = ChosenRows.of(program.graph_module.graph.nodes, wanted)
+        walk = _Import(torch, program, Budget(_held_bytes(program), stated=limit), rows)
         for node in program.graph_module.graph.nodes:
             if node.op == "placeholder" or node.name in wanted:
                 walk.node(node)
@@ -79,6 +84,7 @@ class _Import:
     torch: Any
     program: Program
     budget: Budget
+    rows: ChosenRows
     known: dict[str, Any] = field(default_factory=dict)
     ordering: dict[str, str] = field(init=False)
     states: States = field(init=False)
@@ -123,7 +129,7 @@ class _Import:
         name = _type_name(fake, label)
         self.builder.metadata[f"dtype:{node.name}"] = name
         stored = {"fp32": "fp16", "fp64": "fp16", "int64": "int32"}.get(name, name)
-        return self.builder.input(node.name, stored, _shape(fake, label))
+        return self.builder.input(node.name, stored, _shape(fake.shape, label))
 
     def _call(self, node: Any) -> Any:
         if node.target is operator.getitem:
@@ -132,25 +138,39 @@ class _Import:
         if not hasattr(node.target, "_schema"):
             raise UnsupportedError(label, "this operator is not supported", found=node.target,
                                    remedy="export with fixed shapes, without control flow")
+        if node.name in self.rows.makers:
+            self.rows.begin(node, self._resolved(self.rows.makers[node.name]))
+        simple = self._rows_known(node)
+        if simple is not None:
+            return simple
         arguments = self._arguments(node)
         if node.name in self.ordering:
             return self._unordered(node, arguments)
         op = node.target._schema.name.removeprefix("aten::")
         fake = node.meta["val"][0] if isinstance(node.meta.get("val"), tuple | list) else node.meta.get("val")
-        if not _computed(arguments.values()):
+        if not _computed(arguments.values()) and not self.rows.end(node):
             return self._folded(node, label, op, fake, arguments)
-        shape = _shape(fake, label) if hasattr(fake, "shape") else ()
+        shape = _shape(self.rows.shape(fake), label) if hasattr(fake, "shape") else ()
         if not prod(shape) and hasattr(node.meta.get("val"), "shape"):
             return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
         kind = _kind(fake)
         name = kind_prefix(arguments.values(), kind) + op
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
+        with TypedErrors(label, "its arguments are not understood"):
+            found = self.rows.computed(node, step)
+            return _checked(step, self._handler(node, label, name)(step) if found is None else found)
+
+    def _handler(self, node: Any, label: str, name: str) -> Handler:
         handler = OPERATORS.get(name)
         if handler is None:
             self._refuse_random(node, label)
             raise unknown(label, name)
-        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
-        with TypedErrors(label, "its arguments are not understood"):
-            return _checked(step, handler(step))
+        return handler
+
+    def _rows_known(self, node: Any) -> Any:
+        """How many rows a mask chose, or their positions, where a node asks for them; None for other nodes."""
+        places = self.rows.positions(node)
+        return self.rows.known(node) if places is None else self.torch.from_numpy(places)
 
     def _unordered(self, node: Any, arguments: Mapping[str, Any]) -> Any:
         """The chosen experts as they are, and the order they are in, in place of what sorts and counts them."""
@@ -174,7 +194,7 @@ class _Import:
 
     def _item(self, node: Any) -> Any:
         fake = node.meta.get("val")
-        if hasattr(fake, "shape") and 0 in fake.shape:
+        if hasattr(fake, "shape") and any(isinstance(extent, int) and not extent for extent in fake.shape):
             return self.torch.empty(tuple(fake.shape), dtype=fake.dtype)
         found = self.known[node.args[0].name][node.args[1]]
         if found is None and node.users:
@@ -221,7 +241,7 @@ class _Import:
             if spec.kind.name == "BUFFER_MUTATION":
                 self.states.write(spec.target, value)
             elif spec.kind.name == "USER_INPUT_MUTATION":
-                written[self._declared(f"{spec.target}_written", name, label)] = value
+                written[self._declared(spec.target + WRITTEN, name, label)] = value
             elif spec.kind.name == "USER_OUTPUT":
                 taken = name in results or name in self.program.graph_signature.user_inputs
                 results[self._declared(f"{name}_output{number}" if taken else name, name, label)] = value
@@ -275,16 +295,17 @@ def _checked(step: TorchStep, result: Any) -> Any:
     return result
 
 
-def _shape(fake: Any, label: str) -> tuple[int, ...]:
-    if any(str(extent).startswith("u") for extent in fake.shape):
+def _shape(shape: Sequence[Any], label: str) -> tuple[int, ...]:
+    if any(str(extent).startswith("u") for extent in shape):
         raise UnsupportedError(label, "how many elements a result has cannot depend on the data",
-                               found=[str(extent) for extent in fake.shape],
-                               remedy="keep every element, and choose with torch.where")
-    if any(not isinstance(extent, int) for extent in fake.shape):
+                               found=[str(extent) for extent in shape],
+                               remedy="keep every element, and choose with torch.where; rows that a mask chooses are "
+                                      "taken where each is worked on by itself, and put back by it or summed")
+    if any(not isinstance(extent, int) for extent in shape):
         raise UnsupportedError(label, "shapes are static and this one has symbolic dimensions",
-                               found=[str(extent) for extent in fake.shape],
+                               found=[str(extent) for extent in shape],
                                remedy="give the shapes of inputs: load_graph(..., shapes={name: shape}), or --shape")
-    return tuple(fake.shape)
+    return tuple(shape)
 
 
 def _in_memory(node: Any) -> tuple[tuple[int, ...], int]:

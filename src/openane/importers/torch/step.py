@@ -174,9 +174,9 @@ class TorchStep(AnyStep):
             raise GraphError(f"{self.label}: argument {name!r} must be a tensor, found {found!r:.60}")
         return self.constants.value(found, self.label, farthest)
 
-    def number(self, name: str) -> Value:
-        """A tensor argument of the kind the result has."""
-        return self.matched(self.value(name), self.kind)
+    def number(self, name: str, farthest: float = 0.0) -> Value:
+        """A tensor argument of the kind the result has; `farthest` as for `to_array`."""
+        return self.matched(self.value(name, farthest), self.kind)
 
     def other(self, name: str, kind: str, farthest: float = 0.0) -> Value | float | int | bool:
         """An argument that is a tensor or a Python number, in element type `kind`; `farthest` as for `to_array`."""

@@ -281,7 +281,7 @@ def _same(step: TorchStep) -> Result:
 
 def _copy(step: TorchStep) -> Result:
     """self takes the elements of src."""
-    return step.spread(step.matched(step.value("src"), step.kind), step.shape)
+    return step.spread(step.number("src", FARTHEST), step.shape)
 
 
 OPERATORS: Mapping[str, Handler] = {

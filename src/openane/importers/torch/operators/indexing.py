@@ -103,7 +103,7 @@ def _flat(step: TorchStep, used: Positions, extents: Sequence[int]) -> Any:
 
 def _index_put(step: TorchStep) -> Result:
     """self with `values` at the positions the lists name, or added there."""
-    x, values = step.number("self"), step.matched(step.value("values", FARTHEST), step.kind)
+    x, values = (step.number(name, FARTHEST) for name in ("self", "values"))
     used = _positions(step, x.shape)
     adds = bool(step.argument("accumulate", False))
     if len(used) == 1 and isinstance(used[0][1], Value):
@@ -203,7 +203,7 @@ def _written(step: TorchStep, x: Value, axis: int, places: Value, values: Value,
 
 def _scatter(step: TorchStep) -> Result:
     """self with `src` or `value` at index[...] of an axis, or added there (scatter_add)."""
-    x, axis, index = step.number("self"), step.axis("dim", len(step.shape)), step.value("index")
+    x, axis, index = step.number("self", FARTHEST), step.axis("dim", len(step.shape)), step.value("index")
     if step.argument("reduce") not in (None, "add", "sum"):
         raise step.refuse("reduce", step.argument("reduce"), "none, or add")
     if not index.shape or any(d != axis and index.shape[d] != extent for d, extent in enumerate(x.shape)):
@@ -249,7 +249,7 @@ def _scattered(step: TorchStep, hits: Value, axis: int, shape: Sequence[int]) ->
 
 def _slice_scatter(step: TorchStep) -> Result:
     """self with `src` in place of a slice."""
-    x, source = step.number("self"), step.number("src")
+    x, source = (step.number(name, FARTHEST) for name in ("self", "src"))
     axis, stride = step.axis("dim", x.type.rank), int(step.argument("step", 1))
     places = np.arange(x.shape[axis])[slice(step.argument("start"), step.argument("end"), stride)]
     return _put(step, x, axis, places, source)
@@ -257,9 +257,9 @@ def _slice_scatter(step: TorchStep) -> Result:
 
 def _select_scatter(step: TorchStep) -> Result:
     """self with `src` in place of one element of an axis."""
-    x, axis = step.number("self"), step.axis("dim", len(step.shape))
+    x, axis = step.number("self", FARTHEST), step.axis("dim", len(step.shape))
     shape = [1 if d == axis else extent for d, extent in enumerate(x.shape)]
-    source = step.reshaped(step.number("src"), shape, "whole")
+    source = step.reshaped(step.number("src", FARTHEST), shape, "whole")
     return _put(step, x, axis, np.array([int(step.argument("index")) % x.shape[axis]]), source)
 
 

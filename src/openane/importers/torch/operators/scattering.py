@@ -19,13 +19,14 @@ _REDUCTIONS = {"sum": ("reduce_sum", "add", 0.0), "mean": ("reduce_sum", "add", 
 
 
 def _scatter_reduce(step: TorchStep) -> Result:
-    x, index = step.number("self"), step.value("index")
-    return _reduced(step, x, index, step.matched(step.value("src"), step.kind))
+    x, index = step.number("self", FARTHEST), step.value("index")
+    return _reduced(step, x, index, step.number("src", FARTHEST))
 
 
 def _index_reduce(step: TorchStep) -> Result:
     """The same index for every slice of an axis."""
-    x, source, axis = step.number("self"), step.number("source"), step.axis("dim", len(step.shape))
+    x, source = (step.number(name, FARTHEST) for name in ("self", "source"))
+    axis = step.axis("dim", len(step.shape))
     index = step.value("index")
     row = step.reshaped(index, [index.type.elements if at == axis else 1 for at in range(x.type.rank)], "row")
     return _reduced(step, x, step.spread(row, source.shape, "index"), source)

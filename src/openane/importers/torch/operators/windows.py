@@ -27,9 +27,8 @@ def _convolution(step: TorchStep) -> Result:
     groups, transposed = int(step.argument("groups", 1)), bool(step.argument("transposed", False))
     settings: dict[str, Any] = {"strides": stride, "dilations": dilation, "groups": groups, "pad_type": "custom",
                                 "pad": _pairs(padding)}
+    weight = step.value("weight") if isinstance(step.argument("weight"), Value) else step.rounded("weight")
     if not transposed:
-        known = not isinstance(step.argument("weight"), Value)
-        weight = step.rounded("weight") if known else step.value("weight")
         if not isinstance(step.argument("bias"), Value):
             return step.add("conv", x=x, weight=weight, bias=step.rounded("bias"), **settings)
         products = step.add("conv", part="products", x=x, weight=weight, **settings)
@@ -38,19 +37,18 @@ def _convolution(step: TorchStep) -> Result:
     behind = [before - more for before, more in zip(padding, extra, strict=True)]
     settings["pad"] = [count for before, after in zip(padding, behind, strict=True)
                        for count in (before, max(0, after))]
-    if min(behind) >= 0:
-        return step.add("conv_transpose", x=x, weight=step.rounded("weight"), bias=step.rounded("bias"), **settings)
-    whole = step.add("conv_transpose", part="whole", x=x, weight=step.rounded("weight"), **settings)
-    return _beyond(step, whole, behind)
+    if min(behind) >= 0 and not isinstance(step.argument("bias"), Value):
+        return step.add("conv_transpose", x=x, weight=weight, bias=step.rounded("bias"), **settings)
+    whole = step.add("conv_transpose", part="whole", x=x, weight=weight, **settings)
+    return _with(step, _beyond(step, whole, behind), (-1, *(1,) * axes), "bias")
 
 
 def _beyond(step: TorchStep, whole: Value, behind: Sequence[int]) -> Value:
     """A transposed convolution without its bias, made longer where its output padding goes beyond what any element of
     the input reaches: nothing but the bias is there."""
     counts = [count for after in behind for count in (0, max(0, -after))]
-    longer = step.add("pad", part="longer", x=whole, pad=[0, 0, 0, 0, *counts], mode="constant", constant_val=0.0)
-    bias = step.half("bias")
-    return longer if bias is None else step.add("add", x=longer, y=bias.reshape(-1, *(1 for _ in behind)))
+    return step.add("pad", part="longer", x=whole, pad=[0, 0, 0, 0, *counts], mode="constant",
+                    constant_val=0.0) if any(counts) else whole
 
 
 def _pool_settings(step: TorchStep, x: Value, axes: int) -> dict[str, Any]:
@@ -233,9 +231,12 @@ def _with(step: TorchStep, x: Value, shape: Sequence[int], *names: str) -> Value
 
 def _instance_norm(step: TorchStep) -> Result:
     if not step.argument("use_input_stats", True):
-        raise step.refuse("use_input_stats", False, "the statistics of the input")
-    return step.add("instance_norm", x=step.value("input"), gamma=step.half("weight"), beta=step.half("bias"),
-                    epsilon=_epsilon(step))
+        return _batch_norm(step)  # by statistics that were kept, channel by channel
+    x = step.value("input")
+    if any(isinstance(step.argument(name), Value) for name in ("weight", "bias")):
+        normal = step.add("instance_norm", part="normal", x=x, epsilon=_epsilon(step))
+        return _with(step, normal, (-1, *(1,) * (x.type.rank - 2)), "weight", "bias")
+    return step.add("instance_norm", x=x, gamma=step.half("weight"), beta=step.half("bias"), epsilon=_epsilon(step))
 
 
 def _epsilon(step: TorchStep) -> RoundedArray:
