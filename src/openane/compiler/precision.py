@@ -104,7 +104,7 @@ def with_functions(graph: Graph, precision: str) -> Graph:
     if asked is None or (asked == CLOSE and close):
         return graph
     rest = {key: text for key, text in graph.metadata.items() if key != FUNCTIONS}
-    return replace(graph, metadata=rest | ({FUNCTIONS: CLOSE} if close else {}))
+    return graph.with_metadata(rest | ({FUNCTIONS: CLOSE} if close else {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _measured(graph: Graph, made: Rescaled, samples: Sequence[Mapping[str, np.nd
               for value in graph.inputs}
     ranges = {f"{RANGE}{name}": f"{max(map(_largest, each)):g} {source}" for name, each in arrays.items()
               if each and each[0].dtype.kind == "f"}
-    return replace(told, metadata={**told.metadata, **ranges})
+    return told.with_metadata({**told.metadata, **ranges})
 
 
 def _counted(count: int, noun: str) -> str:

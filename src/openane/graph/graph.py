@@ -19,6 +19,8 @@ from openane.record_classes import dataclass
 Data = np.ndarray | str | None
 _SOUND = "_sound"
 """What a graph has beside its fields that was verified: no part of it changes."""
+_TABLES = ("_users", "_producers")
+"""And what is found of its nodes."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -219,6 +221,19 @@ class Graph:
             if not value.constant and id(value) not in known:
                 raise GraphError(f"output {value.name!r} is made by no node")
         vars(self)[_SOUND] = True
+
+    def with_metadata(self, metadata: Mapping[str, str]) -> Graph:
+        """The same graph with other metadata. What was found of it stays known."""
+        made = replace(self, metadata=metadata)
+        vars(made).update({name: found for name, found in vars(self).items() if name in (_SOUND, *_TABLES)})
+        return made
+
+    def within(self, other: Graph) -> Graph:
+        """The nodes and outputs of this graph in place of those of another one, of which it was made. What was found of
+        the nodes stays known."""
+        made = replace(other, nodes=self.nodes, outputs=self.outputs)
+        vars(made).update({name: found for name, found in vars(self).items() if name in _TABLES})
+        return made
 
     def users(self) -> Mapping[int, list[Node]]:
         """Nodes that read each value, by id(value)."""

@@ -40,16 +40,18 @@ class ImportStep:
     def add(self, op: str, part: str = "", **operands: Any) -> Value:
         """A node of the graph in place of this one; `part` names an intermediate result of several nodes. GraphError
         when it has several results."""
-        result = self.add_all(op, part, **operands)
-        if len(result) != 1:
+        result = self.builder.add(op, self._called(part), self.label, **operands)
+        if isinstance(result, tuple):
             raise GraphError(f"{self.label}: {op} has {len(result)} results")
-        return result[0]
+        return result
 
     def add_all(self, op: str, part: str = "", **operands: Any) -> tuple[Value, ...]:
         """As `add`, for operations with any number of results."""
-        name = f"{self.name}{self.joint}{part}" if part else self.name
-        result = self.builder.add(op, name, self.label, **operands)
+        result = self.builder.add(op, self._called(part), self.label, **operands)
         return (result,) if isinstance(result, Value) else result
+
+    def _called(self, part: str) -> str:
+        return f"{self.name}{self.joint}{part}" if part else self.name
 
     def cast(self, value: Value, dtype: str, part: str = "cast") -> Value:
         """`value` in an element type; itself where it has it."""

@@ -213,6 +213,9 @@ class GraphBuilder:
         return _constant(given, self._unique(f"{base}_{parameter.name}"))
 
     def _unique(self, base: str) -> str:
+        if base not in self._names:
+            self._names.add(base)
+            return base
         name, count = base, self._repeats.get(base, 0)
         while name in self._names:
             count += 1

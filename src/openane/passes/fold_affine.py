@@ -142,7 +142,7 @@ def _made(form: Node, user: Node, seen: _Channels, weight: Value, shift: np.ndar
         operands["weight"] = replace(scaled_weight, name=f"{name}_weight")
     if shift is not None:
         operands["bias"] = rounded(f"{name}_bias", shift, weight, digits)
-    return replace(form, operands=operands, outputs=user.outputs)
+    return Node(form.op, operands, user.outputs, form.name, form.source)
 
 
 def _at_once(node: Node, chain: Sequence[tuple[Node, Affine]], digits: bool) -> Node | None:

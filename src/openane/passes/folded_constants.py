@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -43,7 +42,7 @@ def remembering(folded: Node, before: Node, users: tuple[Node, ...], names: Sequ
     made = {name: FoldedConstant(value.name, value.type, value.data, before, users,
                                  value if isinstance(value, ScaledConstant) else None) for name in names
             if (value := folded.get(name)) is not None and id(value) not in known}
-    return replace(folded, operands={**folded.operands, **made}) if made else folded
+    return Node(folded.op, {**folded.operands, **made}, folded.outputs, folded.name, folded.source) if made else folded
 
 
 def unfolded(node: Node) -> tuple[Node, np.ndarray, np.ndarray] | None:

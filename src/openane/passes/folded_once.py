@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field, replace
+from dataclasses import field
 from functools import wraps
 from itertools import islice
 
@@ -67,7 +67,7 @@ def made_once(rewrite: Pass) -> Pass:
         if key not in made.graphs:
             made.graphs[key] = graph, rewrite(graph)
         before, result = made.graphs[key]
-        return graph if result is before else replace(graph, nodes=result.nodes, outputs=result.outputs)
+        return graph if result is before else result.within(graph)
 
     return remembered
 

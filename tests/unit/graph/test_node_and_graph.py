@@ -43,3 +43,22 @@ def test_a_graph_that_is_wrong_is_refused_every_time() -> None:
     for _ in range(2):
         with pytest.raises(GraphError, match="makes 'between' a second time"):
             twice.verify()
+
+
+def test_what_was_found_of_a_graph_is_known_of_the_same_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, _, result, first, second = chain()
+    graph = Graph((x,), (first, second), (result,))
+    graph.verify()
+    users = graph.users()
+    marked = graph.with_metadata({"author": "nobody"})
+    assert (marked.nodes, marked.outputs, marked.metadata) == (graph.nodes, graph.outputs, {"author": "nobody"})
+    assert marked.users() is users
+    other = Graph((x,), (first,), first.outputs, "other", {"a": "b"})
+    within = graph.within(other)
+    assert (within.nodes, within.outputs, within.name, within.metadata) == (
+        graph.nodes, graph.outputs, "other", {"a": "b"})
+    assert within.users() is users
+    monkeypatch.setattr(Node, "computed", None)
+    marked.verify()
+    with pytest.raises(TypeError):
+        within.verify()  # of which nobody knows whether it is sound

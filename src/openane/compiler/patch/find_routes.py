@@ -43,15 +43,17 @@ class _Constants:
 
     def __init__(self, graph: Graph) -> None:
         self.values: dict[str, Value] = {}
-        self.counts: Counter[str] = Counter()
+        self.counts: dict[str, int] = {}
         self._places: dict[tuple[int, int], str | None] = {}
         self._named: dict[int, tuple[Value, str | None]] = {}  # by id, which the value keeps while it is here
         twice = set()
         for node in graph.nodes:
+            uses = MANY if get_op(node.op).decompose is not None else 1
             for value in _numbers(node):
-                if self.values.setdefault(value.name, value) is not value:
-                    twice.add(value.name)
-                self.counts[value.name] += MANY if get_op(node.op).decompose is not None else 1
+                name = value.name
+                if self.values.setdefault(name, value) is not value:
+                    twice.add(name)
+                self.counts[name] = self.counts.get(name, 0) + uses
         for name, value in self.values.items():
             place, ordered = _place(value)
             sure = ordered and name not in twice and place not in self._places
