@@ -1,5 +1,5 @@
-"""A reshape followed by a function of single elements: the function goes first, so that it can be fused with what
-made its operand, and the reshape often becomes free."""
+"""A reshape, or a transposition, followed by a function of single elements: the function goes first, so that it can be
+fused with what made its operand, and the movement often becomes free."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import get_op
 from openane.ops.affine import power_of_two
+from openane.ops.spec import Movement
 from openane.passes.folded_once import made_once
 from openane.passes.rewrite import only_user, rebuilt
 
@@ -16,7 +17,7 @@ FLOATS = ("fp16", "fp32")
 
 @made_once
 def sink_reshapes(graph: Graph) -> Graph:
-    """The graph with views moved behind elementwise nodes that alone read them."""
+    """The graph with views and transpositions moved behind elementwise nodes that alone read them."""
     users, outputs = graph.users(), {id(value) for value in graph.outputs}
     views: dict[int, Node] = {}
     nodes: list[Node] = []
@@ -25,7 +26,7 @@ def sink_reshapes(graph: Graph) -> Graph:
         view = view if view is not None and _elementwise(node) else None
         if view is None or view["x"].dtype not in FLOATS or _enters(node, only_user(users, outputs, node.output)):
             nodes.append(node)
-            if get_op(node.op).views(node) and only_user(users, outputs, node.output) is not None:
+            if _goes_behind(node) and only_user(users, outputs, node.output) is not None:
                 views[id(node.output)] = node
             continue
         before = view["x"]
@@ -37,6 +38,14 @@ def sink_reshapes(graph: Graph) -> Graph:
         if only_user(users, outputs, node.output) is not None:
             views[id(node.output)] = moved
     return rebuilt(graph, nodes)
+
+
+def _goes_behind(node: Node) -> bool:
+    """Whether a function may go before a node: a view, or a transposition that makes no longer rows of numbers, as
+    what has short rows takes longer."""
+    op = get_op(node.op)
+    return op.views(node) or (op.moves is Movement.DIMENSIONS and not node["x"].constant
+                              and node["x"].shape[-1] >= node.output.shape[-1])
 
 
 def _enters(node: Node, user: Node | None) -> bool:
