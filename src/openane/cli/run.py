@@ -32,6 +32,7 @@ from openane.devices.options import parts
 from openane.errors import DeviceError
 from openane.formats.files import write_atomically
 from openane.graph import mil_type
+from openane.ops.measured_inputs import BeyondRange, beyond_ranges
 from openane.program import Program
 from openane.record_classes import dataclass
 from openane.simulator import RunReport
@@ -39,7 +40,6 @@ from openane.wording import line_text, plural
 
 if TYPE_CHECKING:
     from openane.compiler import Model
-    from openane.compiler.precision import BeyondRange
 
 Document = dict[str, Any]
 EXACT = "exact"
@@ -99,13 +99,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _beyond_ranges(subject: Subject, inputs: Mapping[str, Array]) -> list[BeyondRange]:
-    """Inputs much larger than those a model's ranges were measured on. The graph of a model from the cache, which has
-    them, is not read for it."""
-    from openane.compiler.precision import beyond_ranges
-
-    if isinstance(subject.content, Program) or subject.from_cache:
-        return []
-    return beyond_ranges(subject.content.graph, inputs)
+    """Inputs much larger than those a model's ranges were measured on."""
+    return [] if isinstance(subject.content, Program) else beyond_ranges(subject.content.metadata, inputs)
 
 
 @dataclass(frozen=True, slots=True)

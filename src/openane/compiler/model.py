@@ -26,7 +26,7 @@ class CompiledModel:
     which share its states, `other_targets` the same model for other generations. With `padding` the functions are one
     model in several shapes, and it has the numbers that inputs are padded with (see shapes.compile_shapes). `concerns`:
     numbers that fp16 or the engine will not hold. `known_programs` are what a model just compiled remembers of its
-    programs, `patchable` where its constants lie, for new weights.
+    programs, `patchable` where its constants lie, for new weights. `stated`: metadata of a graph that is not read yet.
     """
 
     name: str
@@ -45,6 +45,7 @@ class CompiledModel:
     known_programs: tuple[KnownProgram, ...] = field(default=(), compare=False, repr=False)
     padding: Mapping[str, float] | None = None
     patchable: Patchable | None = field(default=None, compare=False, repr=False)
+    stated: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __repr__(self) -> str:
         return f"<Model {self.summary()}>"
@@ -56,6 +57,11 @@ class CompiledModel:
             object.__setattr__(self, "source", self.source())
         assert isinstance(self.source, Graph)
         return self.source
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What is said of the graph, which is not read for it."""
+        return self.source.metadata if isinstance(self.source, Graph) else self.stated
 
     @property
     def host_steps(self) -> tuple[HostStep, ...]:

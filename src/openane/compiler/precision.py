@@ -18,9 +18,8 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, without_stated
 from openane.ops.accuracy import CLOSE, CLOSE_IF_SAFE, FUNCTIONS
-from openane.ops.half_bits import from_half
 from openane.ops.halves import RANGE, RESCALED
-from openane.record_classes import dataclass
+from openane.ops.measured_inputs import largest_of
 
 if TYPE_CHECKING:
     from openane.passes.rescale import Rescaled
@@ -34,8 +33,6 @@ MOST_DRAWN = 1 << 27
 
 SAMPLES, DRAWN = "samples", "drawn inputs"
 """What ranges are measured on."""
-MARGIN = 4.0
-"""How much larger than on samples an input may be: so much room sums have left at the least."""
 
 
 class PrecisionMode(StrEnum):
@@ -107,46 +104,12 @@ def with_functions(graph: Graph, precision: str) -> Graph:
     return graph.with_metadata(rest | ({FUNCTIONS: CLOSE} if close else {}))
 
 
-@dataclass(frozen=True, slots=True)
-class BeyondRange:
-    """An input that is much larger than it was where the model's ranges were measured, on `source`."""
-
-    name: str
-    largest: float
-    measured: float
-    source: str
-
-    def __str__(self) -> str:
-        return (f"input {self.name!r} reaches {self.largest:.4g}; the model's ranges are from {self.source}, where it "
-                f"reached {self.measured:.4g}: what is computed of it may leave fp16 (compile with --sample, or ask "
-                "ane check)")
-
-
-def beyond_ranges(graph: Graph, inputs: Mapping[str, np.ndarray]) -> list[BeyondRange]:
-    """The inputs that are more than `MARGIN` times as large as they were where the ranges of a compiled graph were
-    measured; none where they were not measured."""
-    found = []
-    for name, array in inputs.items():
-        known = graph.metadata.get(f"{RANGE}{name}")
-        if known is not None:
-            measured, source = known.split(" ", 1)
-            largest = _largest(array)
-            if largest > MARGIN * float(measured):
-                found.append(BeyondRange(name, largest, float(measured), source))
-    return found
-
-
-def _largest(array: np.ndarray) -> float:
-    array = from_half(array) if array.dtype == np.float16 else array
-    return max(float(np.max(array, initial=0.0)), -float(np.min(array, initial=0.0)))
-
-
 def _measured(graph: Graph, made: Rescaled, samples: Sequence[Mapping[str, np.ndarray]], source: str) -> Graph:
     """The graph that was made, with what inputs were seen and what was done in its metadata."""
     told = _told(graph, made, source)
     arrays = {value.name: [np.asarray(each[value.name]) for each in samples if value.name in each]
               for value in graph.inputs}
-    ranges = {f"{RANGE}{name}": f"{max(map(_largest, each)):g} {source}" for name, each in arrays.items()
+    ranges = {f"{RANGE}{name}": f"{max(map(largest_of, each)):g} {source}" for name, each in arrays.items()
               if each and each[0].dtype.kind == "f"}
     return told.with_metadata({**told.metadata, **ranges})
 

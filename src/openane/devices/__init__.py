@@ -8,6 +8,7 @@ imported when it is asked for; it offers `open_kind(target, options)` and `disco
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Protocol, cast
@@ -17,6 +18,7 @@ import numpy as np
 from openane.devices.options import parts
 from openane.devices.protocol import Device, DeviceInfo, Executable, LoadableModel
 from openane.errors import DeviceError
+from openane.ops.measured_inputs import BeyondRangeWarning, beyond_ranges
 from openane.program import Program
 
 KINDS = ("simulator", "linux", "macos")
@@ -60,8 +62,11 @@ def run(program: Program | LoadableModel, inputs: Mapping[str, np.ndarray],
     """Runs a program or a compiled model once: arrays by input name to arrays by output name.
 
     `device` is by default what $ANE_DEVICE names, or the simulator. To run many times, load once:
-    `open_device(...).load(program)`.
+    `open_device(...).load(program)`. BeyondRangeWarning where inputs are much larger than those that the ranges of a
+    compiled model were measured on.
     """
+    for beyond in beyond_ranges(getattr(program, "metadata", {}), inputs):
+        warnings.warn(str(beyond), BeyondRangeWarning, stacklevel=2)
     with open_device(device) as opened, opened.load(program) as executable:
         return executable.run(inputs)
 
@@ -70,4 +75,4 @@ def _kind(name: str) -> DeviceKind:
     return cast(DeviceKind, import_module(f"{__name__}.{name}"))
 
 
-__all__ = ["Device", "DeviceInfo", "Executable", "discover", "open_device", "run"]
+__all__ = ["BeyondRangeWarning", "Device", "DeviceInfo", "Executable", "discover", "open_device", "run"]

@@ -72,6 +72,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "lut_activation": ("lut_activation",),
     "matmul": ("matmul",),
     "matrix": (),
+    "measured_inputs": (),
     "merging": (),
     "moment_reading": (),
     "moments": (),

@@ -10,7 +10,6 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from openane.compiler import Model, compile
-from openane.compiler.precision import beyond_ranges
 from openane.compiler.states import reference
 from openane.devices import open_device, run
 from openane.errors import UnsupportedError
@@ -19,6 +18,7 @@ from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.evaluate import evaluate
 from openane.ops.exponents import Relation, exponents
+from openane.ops.measured_inputs import BeyondRangeWarning, beyond_ranges
 from openane.ops.smooth import GELU_MODES
 from openane.passes.rescale import rescale
 
@@ -187,14 +187,18 @@ def test_what_is_said_of_exponents_is_true() -> None:
 def test_inputs_beyond_the_ranges_a_model_was_compiled_for_are_said(samples: bool, source: str, tmp_path: Path) -> None:
     inputs = {"x": half(np.random.default_rng(7).standard_normal(SHAPE))}
     compile(network(5, [0, 1, -1, 0]), samples=inputs if samples else None).save(tmp_path / "model.ane")
-    graph = Model.load(tmp_path / "model.ane").graph
-    assert not beyond_ranges(graph, {"x": inputs["x"] * np.float16(2)})
-    found, = beyond_ranges(graph, {"x": inputs["x"] * np.float16(100)})
+    model, larger = Model.load(tmp_path / "model.ane"), {"x": inputs["x"] * np.float16(100)}
+    assert not beyond_ranges(model.metadata, {"x": inputs["x"] * np.float16(2)})
+    found, = beyond_ranges(model.metadata, larger)
     assert found.name == "x"
     assert found.source == source
     assert found.largest == pytest.approx(100 * np.abs(inputs["x"]).max(), rel=1e-2)
     assert "may leave fp16" in str(found)
-    assert not beyond_ranges(compile(network(5, [0]), precision="as-is").graph, {"x": inputs["x"] * np.float16(100)})
+    assert model.metadata == model.graph.metadata
+    assert not beyond_ranges({"range:x": "much"}, larger)
+    with pytest.warns(BeyondRangeWarning, match="input 'x' reaches"):
+        run(model, larger)
+    run(compile(network(5, [0]), precision="as-is"), larger)
 
 
 def test_an_unknown_precision_is_refused() -> None:

@@ -59,7 +59,8 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
     model = CompiledModel(name, str(function["target"]), inputs, outputs, tuple(programs[number] for number in numbers),
                   tuple(_read_step(step, graphs, len(numbers)) for step in function["steps"]), report,
                   source if source is not None else cache(partial(graphs, name)), concerns, states,
-                  padding=_read_padding(function.get("padding"), frozenset(port.name for port in inputs)))
+                  padding=_read_padding(function.get("padding"), frozenset(port.name for port in inputs)),
+                  stated=_read_metadata(function["metadata"]))
     _check(model)
     return model
 
@@ -67,6 +68,10 @@ def restore(function: Mapping[str, Any], programs: Sequence[Program], graphs: Gr
 def _read_entry(stated: Mapping[str, Any]) -> Entry:
     return Entry(str(stated["operation"]), Where(stated["where"]), str(stated["reason"]),
                  tuple(map(int, stated["tasks"])), int(stated["program"]))
+
+
+def _read_metadata(stated: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key): str(text) for key, text in stated.items()}
 
 
 def _read_padding(stated: Mapping[str, Any] | None, inputs: frozenset[str]) -> dict[str, float] | None:
