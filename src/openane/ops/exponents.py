@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
@@ -150,7 +151,30 @@ def _of_numbers(unary: Callable[..., np.ndarray], stated: tuple[tuple[str, float
     for relation, step in ((Relation.RAISING, _doubling(function)), (Relation.LOWERING, _increase(function))):
         if step is not None:
             return Exponents(relation, ("x",), step=step)
-    return None
+    bounds = _scaled_with_x(unary, dict(stated))
+    return Exponents(Relation.TIED, ("x", *bounds)) if bounds else None
+
+
+def _scaled_with_x(unary: Callable[..., np.ndarray], stated: Mapping[str, float | str]) -> tuple[str, ...]:
+    """The fewest settings that are multiplied by what x is, and the result is with them: bounds, offsets."""
+    known = {name: value for name, value in stated.items() if not isinstance(value, str) and value}
+    several = (names for count in range(1, len(known) + 1) for names in combinations(known, count))
+    return next((each for each in several if _scales_with_x(unary, stated, {name: known[name] for name in each})), ())
+
+
+def _scales_with_x(unary: Callable[..., np.ndarray], stated: Mapping[str, float | str],
+                   settings: Mapping[str, float]) -> bool:
+    """Whether a function is multiplied by what x and these settings are. Looked at on either side of each."""
+    units = [1.0, 2.0 ** FAR, *(abs(value) for value in settings.values() if math.isfinite(value))]
+    points = np.concatenate([POINTS * unit for unit in units])
+
+    def scaled(times: float) -> np.ndarray:
+        return unary(points * times, **{**stated, **{name: value * times for name, value in settings.items()}})
+
+    with np.errstate(all="ignore"):
+        plain = scaled(1.0)
+        return bool(np.isfinite(plain).all() and plain.any()) and all(
+            np.allclose(scaled(times), plain * times, rtol=1e-12, atol=0) for times in (2.0 ** STEPS, 2.0 ** -FAR))
 
 
 def _of_factors(op: Op, node: Node) -> Exponents | None:

@@ -319,7 +319,7 @@ def _seen_beside(node: Node, joined: JoinedErrors) -> float:
 
 def _room(largest: float, limit: float = LARGEST) -> int:
     """The exponent that brings a number to the limit."""
-    return math.floor(math.log2(limit / largest)) if largest > 0 else 0
+    return math.floor(math.log2(limit / largest)) if 0 < largest < math.inf else 0
 
 
 def least(count: int) -> float:

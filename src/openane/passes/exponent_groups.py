@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from openane.graph import Graph, Node, Value
+from openane.ops import get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
-from openane.ops.exponents import Exponents, Relation, exponents, products
+from openane.ops.exponents import FIXED, Exponents, Relation, exponents, products
 from openane.passes.norm_exponents import beside_epsilon
 from openane.passes.ranges import NOTHING, Ranges
 from openane.record_classes import dataclass
@@ -35,9 +36,9 @@ class Said:
 
 def said_of(graph: Graph) -> Said:
     """What exponents do to each node."""
-    found = {id(node): exponents(node) for node in graph.nodes}
+    found, made = {id(node): exponents(node) for node in graph.nodes}, graph.producers()
+    found |= {id(gate): FIXED for node in graph.nodes for gate in _bounded_gates(node, found, made)}
     said = Said(found, {id(node): products(node) for node in graph.nodes}, {})
-    made = graph.producers()
     gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, said, made)) is not None}
     return replace(said, gated=gated, scores=_scores_of(graph, said))
 
@@ -69,14 +70,31 @@ def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | 
         return None
     first, second = about.operands
     for gate, other in ((second, first), (first, second)):
-        producer = made.get(id(node[gate]))
-        while producer is not None and known[id(producer)].relation is Relation.TIED and "x" in producer.operands \
-                and known[id(producer)].operands == ("x",):
-            producer = made.get(id(producer["x"]))
+        producer = _computed_by(node[gate], known, made)
         elsewhere = producer is not None and known[id(producer)].relation in (Relation.FIXED, Relation.SCORES)
         if elsewhere or (not said.products[id(node)] and node[gate].type.elements < node[other].type.elements):
             return other
     return None
+
+
+def _computed_by(value: Value, known: Mapping[int, Exponents], made: Mapping[int, Node]) -> Node | None:
+    """What makes a value, but for what hands numbers on."""
+    producer = made.get(id(value))
+    while producer is not None and known[id(producer)].relation is Relation.TIED and "x" in producer.operands \
+            and known[id(producer)].operands == ("x",):
+        producer = made.get(id(producer["x"]))
+    return producer
+
+
+def _bounded_gates(node: Node, known: Mapping[int, Exponents], made: Mapping[int, Node]) -> list[Node]:
+    """Of a product of two computed tensors the functions that bound one of them: what such a gate leaves of the other
+    has the exponent of that, and the gate none."""
+    about = known[id(node)]
+    if about.relation is not Relation.POWERS or sorted(about.degrees.values()) != [1.0, 1.0]:
+        return []
+    makers = [_computed_by(node[name], known, made) for name in about.operands]
+    return [maker for maker in makers if maker is not None and get_op(maker.op).unary is not None
+            and len(known[id(maker)].operands) > 1]
 
 
 def variables(node: Node, names: Iterable[str]) -> list[Value]:

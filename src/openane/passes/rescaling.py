@@ -21,8 +21,9 @@ from openane.passes.dead_code import remove_dead_code
 from openane.passes.exponent_choice import LIMIT, RAISED, Chosen, least
 from openane.passes.exponent_groups import Said
 from openane.passes.norm_exponents import held_norm
+from openane.passes.product_exponents import exponents_of, total
 from openane.passes.ranges import Range, Ranges
-from openane.passes.weight_room import biased, share, times
+from openane.passes.weight_room import biased, keeps_bounds, share, times
 
 MANY = 4096
 """More products than most sums have."""
@@ -120,13 +121,16 @@ class Rescaling:
         return seen.largest * 2.0 ** exponent <= LIMIT and seen.usual * 2.0 ** exponent >= least(MANY)
 
     def _tied(self, node: Node, about: Exponents) -> None:
+        """All at one exponent, bounds among them; as it is where a bound would lose its digits."""
         exponent = self._exponent(node.outputs[0])
+        if not keeps_bounds(node, about.operands, exponent):
+            return self._keep(node, self._add(node, self._plain(node)), 0)
         operands = self._others(node, about.operands)
         for name in about.operands:
             given = node.operands[name]
             operands[name] = tuple(self._at(value, exponent) for value in given) if isinstance(given, tuple) \
                 else self._at(given, exponent)
-        self._keep(node, self._add(node, operands), exponent)
+        return self._keep(node, self._add(node, operands), exponent)
 
     def _others(self, node: Node, names: tuple[str, ...]) -> dict[str, Given]:
         """The operands that exponents are not about, as they are."""
@@ -229,37 +233,22 @@ class Rescaling:
         wanted = self._exponent(node.output)
         handed = gated is not None and self._exponent(node[gated]) == wanted  # other where they are too far apart
         ways = [{name: wanted if name == gated else 0 for name in about.operands}] if handed else \
-            self._exponents_of(node, about.degrees, wanted)
+            exponents_of(about.degrees, wanted, {name: self._held[id(node[name])] for name in about.degrees},
+                         lambda name: self._usual(node[name]))
 
         def cost(way: Mapping[str, int]) -> float:
-            made = _total(about.degrees, way)
+            made = total(about.degrees, way)
             moved = sum(way[name] not in self._held[id(node[name])] for name in way) + (made != wanted) / 2
             return moved + 8 * sum(self._strays(node[name], exponent) for name, exponent in way.items()) \
                 + 8 * self._strays(node.output, made, self._said.products[id(node)])
 
         way = min(ways, key=cost)
-        made = _total(about.degrees, way)
+        made = total(about.degrees, way)
         operands = self._others(node, about.operands) | {name: self._at(node[name], exponent)
                                                          for name, exponent in way.items()}
         if (epsilon := node.get("epsilon")) is not None:
             operands["epsilon"] = max(float(numbers(epsilon)) * 2.0 ** way["x"], SMALLEST)
         self._keep(node, self._add(node, operands), made)
-
-    def _exponents_of(self, node: Node, degrees: Mapping[str, float], wanted: int) -> list[dict[str, int]]:
-        """Exponents that operands may be given: those they have, 0, and what makes up for the other's; of a root the
-        next even ones."""
-        choices = {name: {*self._held[id(node[name])], 0} for name in degrees}
-        first, *rest = degrees
-        if not rest:
-            choices[first].add(math.trunc(wanted / degrees[first]))
-            choices[first] |= {exponent - 1 for exponent in choices[first] if not _whole(degrees, {first: exponent})}
-            return [{first: exponent} for exponent in choices[first] if (exponent * degrees[first]).is_integer()]
-        second, = rest
-        ways = [{first: one, second: other} for one in choices[first] for other in choices[second]]
-        for one, other in ((first, second), (second, first)):
-            for exponent in (*choices[one], self._usual(node[one])):
-                ways.append({one: exponent, other: round((wanted - exponent * degrees[one]) / degrees[other])})
-        return [way for way in ways if _whole(degrees, way)]
 
     def _usual(self, value: Value) -> int:
         """The exponent that makes the root mean square of a value 1, about."""
@@ -320,11 +309,3 @@ class Rescaling:
         if taken:
             operands["scale"] = 2.0 ** -taken
         self._keep(node, self._add(node, operands), 0)
-
-
-def _total(degrees: Mapping[str, float], way: Mapping[str, int]) -> int:
-    return round(sum(degrees[name] * exponent for name, exponent in way.items()))
-
-
-def _whole(degrees: Mapping[str, float], way: Mapping[str, int]) -> bool:
-    return float(sum(degrees[name] * exponent for name, exponent in way.items())).is_integer()

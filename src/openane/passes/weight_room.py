@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
 
 from openane.graph import Node, RoundedConstant, TensorType, Value
+from openane.ops import get_op
 from openane.ops.half_bits import from_half, half_times, to_half
 from openane.ops.half_products import CHUNK
 from openane.ops.halves import SMALLEST_NORMAL, largest_magnitude, nonzero
@@ -54,6 +56,15 @@ def biased(node: Node) -> bool:
     """Whether a node adds a bias that is not 0 everywhere."""
     bias = node.get("bias")
     return bias is not None and bool(bias.array().any())
+
+
+def keeps_bounds(node: Node, names: Iterable[str], exponent: int) -> bool:
+    """Whether the settings of a function of single elements that are among operands of these names, bounds say, keep
+    their digits times 2^exponent. One beyond fp16 bounds nothing that it holds."""
+    if get_op(node.op).unary is None or exponent >= 0:
+        return True
+    settings = [node[name] for name in names if node[name].constant]
+    return all(largest_magnitude(each.array()) * 2.0 ** exponent >= SMALLEST_USUAL for each in settings)
 
 
 def times(constant: Value, exponent: int) -> Value:

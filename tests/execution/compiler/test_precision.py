@@ -163,9 +163,8 @@ def test_what_is_said_of_exponents_is_true() -> None:
            "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 0.0},
            "reduce_l2_norm": {"axes": [1]}, "cumsum": {"axis": 1}, "band_part": {"lower": 1, "upper": 2},
            "upsample_bilinear": {"scale_factor_height": 2.0, "scale_factor_width": 2.0}}
-    other = {"exp": {}, "relu6": {}, "tanh": {}, "clip": {"alpha": -1.0, "beta": 1.0}, "square": {},
-             "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0},
-             "clamped_relu": {"alpha": 0.25, "beta": 6000.0}, "thresholded_relu": {"alpha": 300.0}}
+    other = {"exp": {}, "relu6": {}, "tanh": {}, "sigmoid_hard": {"alpha": 0.2, "beta": 0.5}, "square": {},
+             "pad": {"pad": [1, 1], "mode": "constant", "constant_val": 2.0}}
     nodes = [builder.single(name, x=x, **operands) for name, operands in one.items()]
     nodes += [builder.single(name, x=x, y=y) for name in ("add", "sub", "maximum", "minimum")]
     nodes.append(builder.single("concat", values=(x, y), axis=1))
@@ -181,6 +180,70 @@ def test_what_is_said_of_exponents_is_true() -> None:
         assert tied is (number < count), value.name
         if tied:
             np.testing.assert_array_equal(scaled[f"out{number}"], plain[f"out{number}"] * 8, err_msg=value.name)
+
+
+BOUNDED = {"clip": {"alpha": -1.0, "beta": 1.5}, "clamped_relu": {"alpha": 0.25, "beta": 6000.0},
+           "thresholded_relu": {"alpha": 300.0}, "threshold": {"alpha": 0.1}}
+
+
+@pytest.mark.parametrize(("name", "scaled"), [("clip", {"alpha", "beta"}), ("clamped_relu", {"beta"}),
+                                              ("thresholded_relu", {"alpha"}), ("threshold", {"alpha"})])
+def test_bounds_are_held_times_what_they_bound(name: str, scaled: set[str]) -> None:
+    def graph(times: float) -> Graph:
+        builder = GraphBuilder()
+        settings = {key: value * (times if key in scaled else 1.0) for key, value in BOUNDED[name].items()}
+        return builder.finish({"y": builder.single(name, x=builder.input("x", "fp32", SHAPE), **settings)})
+
+    about = exponents(graph(1.0).nodes[0])
+    assert about.relation is Relation.TIED
+    assert set(about.operands) == {"x"} | scaled
+    x = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)
+    np.testing.assert_allclose(evaluate(graph(8.0), {"x": x * 8})["y"], evaluate(graph(1.0), {"x": x})["y"] * 8)
+
+
+def clipped(scale: float, behind: str) -> Graph:
+    """Two convolutions, and a clip, of numbers of a scale, between them."""
+    rng, builder = np.random.default_rng(0), GraphBuilder()
+
+    def conv(x: Value, times: float) -> Value:
+        weight = rng.standard_normal((16, x.shape[1], 3, 3)) / 12 * times
+        return builder.single("conv", x=x, weight=weight.astype(np.float32), pad_type="same")
+
+    x = builder.input("x", "fp32", (1, 16, 12, 12))
+    y = builder.single("clip", x=conv(x, scale), alpha=-scale, beta=2 * scale)
+    if behind == "concat":
+        y = builder.single("concat", values=[y, conv(x, scale)], axis=1)
+    if behind == "add":
+        y = builder.single("add", x=y, y=conv(x, scale))
+    return builder.finish({"y": conv(y, 1 / scale)})
+
+
+@pytest.mark.parametrize("behind", ["", "concat", "add"])
+@pytest.mark.parametrize("power", [-12, 14, 18])
+def test_a_clip_hands_its_power_of_two_on(power: int, behind: str) -> None:
+    graph, near = clipped(2.0 ** power, behind), clipped(1.0, behind)
+    x = half(np.random.default_rng(1).standard_normal((1, 16, 12, 12)))
+    model = compile(graph, samples={"x": x})
+    assert len(model.program.tasks) == len(compile(near, samples={"x": x}).program.tasks)
+    found, wanted = run(model, {"x": x})["y"], evaluate(graph, {"x": x.astype(np.float32)})["y"]
+    assert np.linalg.norm(found - wanted) < 1e-3 * np.linalg.norm(wanted)
+
+
+def test_bounds_that_would_lose_their_digits_stay_as_they_are() -> None:
+    rng, builder = np.random.default_rng(0), GraphBuilder()
+    weight = (rng.standard_normal((8, 8)) * 2.0 ** 16).astype(np.float32)
+    x = builder.single("linear", x=builder.input("x", "fp32", (4, 8)), weight=weight)
+    y = builder.single("clip", x=x, alpha=1e-4, beta=np.inf)
+    graph = builder.finish({"y": builder.single("inverse", x=y, epsilon=0.0)})
+    x = half(rng.standard_normal((4, 8)))
+    assert run(compile(graph, samples={"x": x}), {"x": x})["y"].max() == pytest.approx(1e4, rel=0.01)
+
+
+def test_infinite_weights_of_a_graph_are_no_cause_to_rescale() -> None:
+    builder = GraphBuilder()
+    weight = np.full((8, 8, 1, 1), np.inf, np.float16)
+    graph = builder.finish([builder.single("conv", x=builder.input("x", "fp16", SHAPE), weight=weight)])
+    assert not np.isfinite(run(compile(graph), {"x": half(np.ones(SHAPE))})[graph.outputs[0].name]).any()
 
 
 @pytest.mark.parametrize(("samples", "source"), [(True, "samples"), (False, "drawn inputs")])
