@@ -45,11 +45,14 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "minilm"
 TOKENS = 64
 SHORT = 16
 """Tokens of the form of it that weights are rounded on: most sentences have fewer."""
-SENTENCES = 6400
+SENTENCES = 12800
 AT_ONCE = 8
 """Sentences of a sample to round by."""
+ALL = ("int8-offsets",)
+"""Forms that are rounded by all of them: what they lose is the figure to be kept to."""
 FEW = 100
-"""Samples that `auto` chooses by, which runs the network many times."""
+"""Samples that other forms are rounded by, so that they take minutes, and of which `auto`, which runs the network many
+times, takes a half."""
 HELD = 63
 APART = 4
 """Every fourth sentence of the example, or so many drawn samples, are measured on."""
@@ -72,12 +75,14 @@ Samples = Sequence[Mapping[str, np.ndarray]]
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A graph, samples to measure on, the graph weights are rounded on, which has the same, and samples to round by."""
+    """A graph, samples to measure on, the graph weights are rounded on, which has the same, and samples to round by,
+    of so many inputs at once."""
 
     graph: Graph
     samples: Samples
     rounded_on: Graph
     calibration: Samples
+    at_once: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ class Row:
 
     network: str
     form: str
+    samples: int
     weights: str
     error: float
     own: float | None
@@ -95,7 +101,7 @@ class Row:
     milliseconds: float
 
     def __str__(self) -> str:
-        return (f"{self.network:<10} {self.form:<20} {self.weights:>10} {self.error:9.3%} "
+        return (f"{self.network:<10} {self.form:<21} {self.samples:>7} {self.weights:>9} {self.error:9.3%} "
                 f"{'' if self.own is None else format(self.own, '.3%'):>9} {self.cosine:9.5f} "
                 f"{self.file_bytes / 1e6:8.2f} MB {self.engine_bytes / 1e6:8.2f} MB {self.milliseconds:9.3f} ms")
 
@@ -130,7 +136,7 @@ def minilm() -> Network:
     single = sentences(SENTENCES)
     return Network(build_graph(weights, TOKENS), looked_up(lines[::APART], TOKENS),
                    build_graph(weights, SHORT, AT_ONCE),
-                   looked_up(single[:len(single) // AT_ONCE * AT_ONCE], SHORT, AT_ONCE))
+                   looked_up(single[:len(single) // AT_ONCE * AT_ONCE], SHORT, AT_ONCE), AT_ONCE)
 
 
 def resnet50() -> Network:
@@ -161,10 +167,19 @@ def rows(name: str, forms: Sequence[str]) -> Iterator[Row]:
     wanted = [each[first] for each in outputs_of(network.graph, network.samples)]
     for form in forms:
         how = FORMS[form]
-        samples: Samples = network.calibration[:FEW] if how.get("form") == "auto" else network.calibration
-        if "form" not in how:
-            samples = []
-        yield row(name, form, network, ane.quantize(network.rounded_on, samples=samples, **how), wanted)
+        samples = network.calibration[:used(form)]
+        found = ane.quantize(network.rounded_on, samples=samples, **how)
+        yield row(name, form, network, found, wanted, len(samples) * network.at_once)
+
+
+def used(form: str) -> int | None:
+    """How many samples a form is rounded by at most; None for all. Without calibration they measure `own` alone."""
+    how = FORMS[form]
+    if "form" not in how:
+        return 0
+    if how["form"] == "auto":
+        return FEW // 2
+    return None if form in ALL else FEW
 
 
 def kept(file: Path | None) -> dict[tuple[str, str], Row]:
@@ -173,7 +188,8 @@ def kept(file: Path | None) -> dict[tuple[str, str], Row]:
     return {(each.network, each.form): each for each in (Row(**json.loads(line)) for line in lines)}
 
 
-def row(name: str, form: str, network: Network, found: Quantized, wanted: Sequence[np.ndarray]) -> Row:
+def row(name: str, form: str, network: Network, found: Quantized, wanted: Sequence[np.ndarray],
+        samples: int) -> Row:
     """What one form costs and saves."""
     graph = moved(found, network.graph)
     results = outputs_of(graph, network.samples)
@@ -184,8 +200,8 @@ def row(name: str, form: str, network: Network, found: Quantized, wanted: Sequen
     error = float(np.sqrt(sum(norm(a - b) ** 2 for a, b in pairs) / sum(norm(b) ** 2 for _, b in pairs)))
     engine = modelled(ane.compile(graph))
     changed = sum(layer.form is not None for layer in found.layers)
-    return Row(name, form, f"{changed} of {len(found.layers)}", error, found.error, cosine, constant_bytes(graph),
-               engine.fetched, 1e3 * engine.seconds)
+    return Row(name, form, samples, f"{changed} of {len(found.layers)}", error, found.error, cosine,
+               constant_bytes(graph), engine.fetched, 1e3 * engine.seconds)
 
 
 def moved(found: Quantized, graph: Graph) -> Graph:
@@ -209,8 +225,8 @@ def main(arguments: Sequence[str]) -> None:
     known = kept(options.results)
     made: list[Row] = []
     if not options.json:
-        print(f"{'network':<10} {'form':<20} {'weights':>10} {'error':>9} {'own':>9} {'cosine':>9} {'file':>11} "
-              f"{'engine reads':>11} {'time':>11}")
+        print(f"{'network':<10} {'form':<21} {'by':>7} {'weights':>9} {'error':>9} {'own':>9} {'cosine':>9} "
+              f"{'file':>11} {'engine reads':>11} {'time':>11}")
     for name in options.networks or NETWORKS:
         old = [known[name, form] for form in forms if (name, form) in known]
         new = [form for form in forms if (name, form) not in known]
