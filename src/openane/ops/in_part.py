@@ -26,7 +26,7 @@ from openane.rounding import round_up
 LEAST, MULTIPLE = 128, 16
 """Positions of a dimension from which on it is cut; what is left of it is a multiple of so many, which strides
 divide."""
-SHARE, MOST, ENOUGH, WINDOWS = 4, 16, 64, 6
+SHARE, MOST, ENOUGH, WINDOWS = 4, 16, 80, 6
 """All positions are about so many times those that are left, and more, up to `MOST`, where `ENOUGH` of a dimension are
 left nevertheless, two behind five strides of two, and so many windows of the first convolution: rows of attention
 average each other."""
