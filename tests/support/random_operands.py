@@ -12,7 +12,9 @@ from support.unary import RECORDS
 
 BOUND = {"acos": (0.9, None), "asin": (0.9, None), "atanh": (0.8, None), "exp": (4.0, None), "exp2": (5.0, None),
          "sinh": (3.0, None), "cosh": (3.0, None), "tan": (1.0, None), "sqrt": (9.0, 0.25), "log": (9.0, 0.25),
-         "rsqrt": (9.0, 0.25), "inverse": (9.0, 0.25)}
+         "rsqrt": (9.0, 0.25), "inverse": (9.0, 0.25), "erfinv": (0.9, None), "ndtri": (0.9, 0.1),
+         "erfcx": (9.0, 0.25), "expm1": (4.0, None), "log1p": (9.0, 0.25), "bessel_i0": (4.0, None),
+         "bessel_i1": (4.0, None), "lgamma": (9.0, 0.25), "digamma": (9.0, 0.25), "trigamma": (9.0, 0.25)}
 ANY = ("identity", *(name for name, record in RECORDS.items() if not record.parameters and name not in BOUND))
 """Operations of one tensor of any numbers: every function without settings that is not listed above."""
 ARITHMETIC = ("add", "sub", "mul", "maximum", "minimum")

@@ -15,6 +15,7 @@ from openane.ops import tables
 from openane.ops.accuracy import TINY, ULP, Bound
 from openane.ops.halves import half
 from openane.ops.lowering import Tensor
+from openane.ops.near_zero import with_rest
 from openane.ops.slopes import Terms
 from openane.ops.spec import OperationEvidence, Settings, Unary
 from openane.ops.stages import Stages, by_table
@@ -33,19 +34,27 @@ def _log(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
     stages.planar(power, target=target, scale=half(math.log(2)))
 
 
-def _hyperbolic(stages: Stages, target: Tensor, x: Tensor, subtract: bool) -> None:
+def _hyperbolic(stages: Stages, target: Tensor | None, x: Tensor, subtract: bool) -> Tensor:
     """e^x / 2 -+ e^-x / 2, from a table of 2^(x - 1)."""
     table = tables.exp2()
     halved = replace(table, high_clip=table.high_clip + 1, knots=tuple(knot / 2 for knot in table.knots))
     rising, falling = (stages.table(x, halved, scale=scale) for scale in (LOG2E, -LOG2E))
-    stages.planar(rising, falling, subtract=subtract, target=target)
+    return stages.planar(rising, falling, subtract=subtract, target=target)
 
 
-def _atanh(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+def _small_sinh(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    with_rest(stages, target, x, np.sinh, lambda each: _hyperbolic(stages, None, each, subtract=True))
+
+
+def _atanh(stages: Stages, target: Tensor | None, x: Tensor) -> Tensor:
     """Half of ln(1 + x) - ln(1 - x)."""
     above = stages.table(x, tables.log2(), bias=1.0)
     below = stages.table(x, tables.log2(), scale=-1.0, bias=-1.0)
-    stages.planar(above, below, subtract=True, scale=half(math.log(2) / 2), target=target)
+    return stages.planar(above, below, subtract=True, scale=half(math.log(2) / 2), target=target)
+
+
+def _small_atanh(stages: Stages, target: Tensor, x: Tensor, s: Settings) -> None:
+    with_rest(stages, target, x, np.arctanh, lambda each: _atanh(stages, None, each))
 
 
 def _rsqrt_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
@@ -53,7 +62,8 @@ def _rsqrt_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
 
 
 OPS = tuple(map(unary_op, (
-    Unary("atanh", np.arctanh, Bound(3e-3, 1e-3, -1 + ULP, 1 - ULP), compose=_atanh,
+    Unary("atanh", np.arctanh, Bound(3e-3, 1e-3, -1 + ULP, 1 - ULP),
+          compose=lambda stages, target, x, s: _atanh(stages, target, x), small=_small_atanh,
           slope=lambda t, x, y, s: t.of("inverse", t.line(t.of("square", x), -1.0, 1.0), epsilon=0.0)),
     Unary("cosh", np.cosh, Bound(0.0, 4e-3, -11.7, 11.7), slope=lambda t, x, y, s: t.of("sinh", x),
           compose=lambda stages, target, x, s: _hyperbolic(stages, target, x, subtract=False)),
@@ -72,7 +82,7 @@ OPS = tuple(map(unary_op, (
           parameters=(setting("epsilon", 1e-12),), stage=lambda s: by_table(tables.rsqrt(), bias=float(s["epsilon"])),
           slope=_rsqrt_slope),
     Unary("sinh", np.sinh, Bound(3e-3, 4e-3, -11.7, 11.7), slope=lambda t, x, y, s: t.of("cosh", x),
-          compose=lambda stages, target, x, s: _hyperbolic(stages, target, x, subtract=True)),
+          compose=lambda stages, target, x, s: _hyperbolic(stages, target, x, subtract=True), small=_small_sinh),
     Unary("sqrt", np.sqrt, Bound(TINY, 2e-3, 0.0, 65504.0), stage=lambda s: by_table(tables.sqrt()),
           slope=lambda t, x, y, s: t.of("inverse", t.line(y, 2.0, 0.0), epsilon=0.0), evidence=OperationEvidence.APPLE),
     Unary("square", np.square, Bound(TINY, ULP, -255.9, 255.9), compose=_square, integers=True,

@@ -177,7 +177,8 @@ def _silu_table() -> Table:
 
 
 @cache
-def _erf_table() -> Table:
+def erf_table() -> Table:
+    """From 0 to its limit, an odd function."""
     return tables.fit(special.erf, (0.0, 0.0), (0.0, 1.0), odd=True).table
 
 
@@ -247,7 +248,7 @@ def _scaled_tanh_slope(t: Terms, x: Value, y: Value, s: Settings) -> Value:
 OPS = tuple(map(unary_op, (
     Unary("elu", _elu, Bound(6e-3), parameters=(ALPHA,), stage=lambda s: by_table(_elu_table(float(s["alpha"]))),
           closer=_close_elu, slope=_elu_slope, enlarges=lambda s: abs(float(s["alpha"]))),
-    Unary("erf", special.erf, Bound(2e-3), stage=lambda s: by_table(_erf_table()),
+    Unary("erf", special.erf, Bound(2e-3), stage=lambda s: by_table(erf_table()),
           slope=lambda t, x, y, s: t.line(t.of("exp", t.line(t.of("square", x), -1.0, 0.0)),
                                           2 / math.sqrt(math.pi), 0.0)),
     Unary("gelu", special.gelu, Bound(6e-3), stage=lambda s: by_table(_gelu_table(s["mode"])), slope=_gelu_slope,

@@ -100,11 +100,11 @@ class Unary:
     bound: Bound
     parameters: tuple[Parameter, ...] = ()
     stage: Callable[[Settings], Stage | None] | None = None
-    compose: Callable[[Any, Any, Any, Settings], None] | None = None
-    closer: Callable[[Any, Any, Any, Settings], None] | None = None
+    compose: Callable[[Any, Any, Any, Settings], object] | None = None
+    closer: Callable[[Any, Any, Any, Settings], object] | None = None
     fitted: Callable[[Settings], Stage | None] | None = None
     held: Callable[[Any, Any, Any, Settings, int], None] | None = None
-    small: Callable[[Any, Any, Any, Settings], None] | None = None
+    small: Callable[[Any, Any, Any, Settings], object] | None = None
     slope: Callable[[Any, Value, Value, Settings], Value | float] | None = None
     check: Callable[[Settings], None] | None = None
     single: Callable[..., np.ndarray] | None = None

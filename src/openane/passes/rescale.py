@@ -33,10 +33,10 @@ from openane.passes.recognise import recognise
 from openane.passes.remove_identities import remove_identities
 from openane.passes.rescaling import Rescaling
 from openane.passes.sink_reshapes import sink_reshapes
-from openane.passes.small_results import keep_small_results
+from openane.passes.small_results import differences, keep_small_results, written_out
 from openane.record_classes import dataclass
 
-READY = (fold_constants, remove_identities, recognise, sink_reshapes, hoist_scales,
+READY = (fold_constants, remove_identities, recognise, differences, sink_reshapes, hoist_scales,
          partial(fold_affine, digits=True), remove_dead_code)
 """The passes that find constant weights, and put what they can into them."""
 
@@ -90,14 +90,14 @@ def _rescaled(graph: Graph, samples: Sequence[Mapping[str, np.ndarray]]) -> Resc
     ranges = measured(ready, samples, read_by_logarithms(ready, said)) if near is None else near
     ready = keep_small_results(ready, ranges)
     if near is not None:  # nothing is held times a power of two
-        return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)
+        return Rescaled(written_out(ready) if channels or ready is not plain else graph, {}, channels=channels)
     said = said if ready is plain else said_of(ready)
     wanted = chosen(ready, said, ranges)
     if not (wanted.values or wanted.sums):
-        return Rescaled(ready if channels or ready is not plain else graph, {}, channels=channels)
+        return Rescaled(written_out(ready) if channels or ready is not plain else graph, {}, channels=channels)
     work = Rescaling(ready, said, wanted, ranges)
-    return Rescaled(work.result(), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)), channels,
-                    raises_products(ready, said, wanted))
+    return Rescaled(written_out(work.result()), work.known, len(wanted.sums), tuple(dict.fromkeys(work.beyond)),
+                    channels, raises_products(ready, said, wanted))
 
 
 def _keeps_rules(node: Node) -> bool:

@@ -1,7 +1,8 @@
 """Functions whose small results count: sigmoids that leave the model as scores, or that are small themselves.
 
 A table errs by as much for every result: half a thousandth of 1 is a third of a score of 0.0015. Where a function has a
-composition that errs by a share of its result (spec.Unary.small), it is taken for these.
+composition that errs by a share of its result (spec.Unary.small), it is taken for these, also where the function is
+written as a difference with 1 (ops.written_differences).
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from openane.ops import get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.unary import SMALL
+from openane.ops.written_differences import difference_of
+from openane.ops.written_differences import written_out as as_written
 from openane.passes.ranges import Ranges
-from openane.passes.rewrite import rebuilt
+from openane.passes.rewrite import rebuilt, taken_names
 
 USUAL = 2.0 ** -2
 """Results whose root mean square is smaller have less error by a share of them."""
@@ -39,6 +42,26 @@ def keep_small_results(graph: Graph, ranges: Ranges) -> Graph:
 
     counting = set(map(id, filter(counts, may_be)))
     return rebuilt(graph, [_marked(node) if id(node) in counting else node for node in graph.nodes])
+
+
+def differences(graph: Graph) -> Graph:
+    """The graph with functions that are written as differences with 1 as nodes, so that they may be marked."""
+    producers = {id(value): node for node in graph.nodes for value in node.outputs}
+
+    def read(node: Node) -> Node:
+        found = difference_of(node, producers)
+        if found is None:
+            return node
+        return replace(node, op=found[0], operands={"x": found[1]})
+
+    return rebuilt(graph, map(read, graph.nodes))
+
+
+def written_out(graph: Graph) -> Graph:
+    """The graph with those that are not marked as they were written: their parts can join what stands beside them."""
+    names = taken_names(graph)
+
+    return rebuilt(graph, [part for node in graph.nodes for part in as_written(node, names) or (node,)])
 
 
 def _may_be_marked(node: Node) -> bool:

@@ -87,6 +87,34 @@ def test_close_functions_keep_the_digits_of_small_results(execute, name, setting
         np.testing.assert_allclose(found, wanted, rtol=relative, atol=absolute)
 
 
+@pytest.mark.parametrize(("name", "relative", "tasks"), [
+    ("log1p", 3e-3, 6), ("expm1", 4e-3, 7), ("erfc", 8e-3, 12), ("sinh", 4e-3, 11), ("atanh", 4e-3, 11)])
+def test_small_results_keep_their_digits_where_they_count(execute, name, relative, tasks):
+    builder, bound = GraphBuilder(), BOUNDS[name]
+    x = builder.input("x", "fp16", FINITE.shape)
+    kept = compile(builder.finish({"result": builder.single(name, x=x, small_results=True)}))
+    assert sum(len(each.tasks) for each in kept.programs) == tasks
+    numbers = FINITE.astype(np.float64)
+    inside = (numbers >= bound.low) & (numbers <= bound.high)
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS[name](numbers)
+    for mode in ("exact", "fast"):
+        found = execute(kept, {"x": FINITE}, mode)["result"]
+        np.testing.assert_allclose(found[inside], wanted[inside], rtol=relative, atol=TINY)
+
+
+@pytest.mark.parametrize(("name", "absolute"), [("lgamma", 2e-2), ("digamma", 8e-3), ("trigamma", 1e-2)])
+def test_gamma_functions_of_negative_numbers(execute, single, name, absolute):
+    """Between the poles, where what is infinite there is taken from the distance to the nearest."""
+    model, x = compile(single(name, FINITE.shape)), FINITE.astype(np.float64)
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS[name](x)
+    inside = (x > -128) & (x < 0) & (np.abs(wanted) < 60000)
+    for mode in ("exact", "fast"):
+        found = execute(model, {"x": FINITE}, mode)["result"]
+        np.testing.assert_allclose(found[inside], wanted[inside], rtol=4e-3, atol=absolute)
+
+
 def test_close_functions_beside_lookups_and_products(execute):
     """The wish outlives the passes and the cuts between programs, and nothing is fused behind a product."""
     builder, rng = GraphBuilder(metadata={FUNCTIONS_KEY: CLOSE}), np.random.default_rng(4)

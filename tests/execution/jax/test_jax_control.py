@@ -112,5 +112,16 @@ def test_functions_and_running_extremes():
             x, 0.5, ((0, 0, 0), (1, -1, 2), (0, 0, 1))), "known spread": lambda x: x[0, 0, :5] + lax.pad(
             jnp.arange(3.0), 0.5, ((0, 0, 1),)), "truth": lambda x: (x > 0) == (x < 0.5),
     }, jnp.asarray(X))
-    hold({"quotients": lambda i: (i // 3, i % 3, lax.div(i, jnp.int32(3))), "bits": lambda i: (i << 1, i >> 1)},
-         jnp.arange(-5, 7, dtype=jnp.int32))
+    positive = jnp.abs(jnp.asarray(X)) + 0.1
+    hold({"gamma": jax.scipy.special.gammaln, "its slope": jax.scipy.special.digamma, "Bessel": lambda x: (
+        jax.scipy.special.i0e(x), jax.scipy.special.i1e(-x)), "density": lambda x: jax.scipy.stats.beta.logpdf(
+            x / 8, 2.0, 3.5), "small": lambda x: (jnp.log1p(x * 1e-3), jnp.expm1(-x * 1e-3))}, positive)
+    hold({"quotients": lambda i: (i // 3, i % 3, lax.div(i, jnp.int32(3))), "bits": lambda i: (
+        i << 1, i >> 1, i & 3, i | 9, i ^ 5, ~i, ~i.astype(jnp.uint8))}, jnp.arange(-5, 7, dtype=jnp.int32))
+
+
+def test_several_tensors_in_the_order_of_some():
+    ties = jnp.asarray(DRAW.integers(0, 3, (2, 12)).astype(np.int32))
+    hold({"by two": lambda i: jnp.lexsort((i[:, ::-1], i)), "by one": lambda i: lax.sort_key_val(
+        i, jnp.cos(i * 0.5), 1), "descending": lambda i: lax.sort((-i, i * 2, i + 1), dimension=0, num_keys=2),
+        "of truth": lambda i: (jnp.sort(i > 1), jnp.argsort(i > 1))}, ties)

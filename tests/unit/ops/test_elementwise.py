@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,27 @@ POSITIVE = np.concatenate([np.geomspace(1e-4, 6e4, 200)]).astype(np.float32)
 
 def gelu_exact(x: float) -> float:
     return 0.5 * x * math.erfc(-x / math.sqrt(2))
+
+
+def bessel(order: int) -> Callable[[float], float]:
+    """I0 or I1 as the mean of exp(x cos t), or of that times cos t, over a turn."""
+    turn = 2 * np.pi * np.arange(4096) / 4096
+    return lambda x: math.inf if x > 100 else float(np.mean(np.exp(x * np.cos(turn)) * np.cos(order * turn)))
+
+
+def scaled_bessel(order: int) -> Callable[[float], float]:
+    """The same times exp(-|x|)."""
+    turn = 2 * np.pi * np.arange(1 << 15) / (1 << 15)
+    return lambda x: float(np.mean(np.exp(x * np.cos(turn) - abs(x)) * np.cos(order * turn)))
+
+
+def derivative(function: Callable[[float], float]) -> Callable[[float], float]:
+    """Of a smooth function of a number well above 0, by differences of four step widths."""
+    def found(x: float) -> float:
+        h = x * 2e-3
+        near, far = ((function(x + step) - function(x - step)) / (2 * step) for step in (h, 2 * h))
+        return (4 * near - far) / 3
+    return found
 
 
 def logistic(x: float) -> float:
@@ -65,7 +87,13 @@ DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("thresholded_relu", {"alpha": 0.5}, lambda x: x if x >= 0.5 else 0.0),
 ]
 
-ON_UNIT_INTERVAL = {"acos": math.acos, "asin": math.asin, "atanh": math.atanh}
+DEFINITIONS += [
+    ("erfc", {}, math.erfc), ("expm1", {}, lambda x: math.expm1(x) if x < 200 else math.inf),
+    ("bessel_i0e", {}, scaled_bessel(0)), ("bessel_i1e", {}, scaled_bessel(1)),
+]
+
+ON_UNIT_INTERVAL = {"acos": math.acos, "asin": math.asin, "atanh": math.atanh,
+                    "erfinv": lambda x: NormalDist().inv_cdf((1 + x) / 2) / math.sqrt(2)}
 
 POSITIVE_DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]] = [
     ("log", {"epsilon": 0.25}, lambda x: math.log(x + 0.25)),
@@ -74,7 +102,16 @@ POSITIVE_DEFINITIONS: list[tuple[str, dict[str, Any], Callable[[float], float]]]
     ("inverse", {}, lambda x: 1 / (x + 1e-4)),
     ("log", {}, math.log),
     ("rsqrt", {}, lambda x: 1 / math.sqrt(x)),
+    ("lgamma", {}, math.lgamma), ("log1p", {}, math.log1p),
 ]
+
+WITHIN: list[tuple[str, float, float, float, Callable[[float], float]]] = [
+    ("digamma", 0.02, 2000, 2e-6, derivative(math.lgamma)),
+    ("erfcx", -4, 5, 1e-6, lambda x: math.exp(x * x) * math.erfc(x)),
+    ("bessel_i0", -20, 20, 1e-6, bessel(0)), ("bessel_i1", -20, 20, 1e-6, bessel(1)),
+    ("ndtri", 1e-6, 1 - 1e-6, 1e-6, NormalDist().inv_cdf),
+]
+"""Functions, from where to where they are tested, to how much, and what they are."""
 
 
 @pytest.mark.parametrize(("name", "settings_", "definition"), DEFINITIONS)
@@ -104,8 +141,38 @@ def test_exp_is_the_exponential(apply: Any) -> None:
     np.testing.assert_allclose(apply("exp", x=x), [math.exp(value) for value in x], rtol=1e-6)
 
 
+@pytest.mark.parametrize(("name", "low", "high", "error", "definition"), WITHIN)
+def test_functions_between_bounds(apply: Any, name: str, low: float, high: float, error: float,
+                                  definition: Callable[[float], float]) -> None:
+    x = (np.geomspace if low > 0.01 else np.linspace)(low, high, 197, dtype=np.float32)
+    np.testing.assert_allclose(apply(name, x=x), [definition(float(value)) for value in x], rtol=error, atol=error)
+
+
+def test_trigamma_obeys_its_recurrence_and_reflection(apply: Any) -> None:
+    x = np.linspace(0.05, 30, 300, dtype=np.float32)
+    far = sum(1 / (x.astype(np.float64) + n) ** 2 for n in range(4000))
+    np.testing.assert_allclose(apply("trigamma", x=x) - apply("trigamma", x=x + 4000), far, rtol=1e-5)
+    x = np.linspace(0.05, 0.95, 50, dtype=np.float32)
+    np.testing.assert_allclose(apply("trigamma", x=-x) + apply("trigamma", x=1 + x), (np.pi / np.sin(np.pi * x)) ** 2,
+                               rtol=2e-5)
+
+
+def test_gamma_functions_have_poles_and_reflections(apply: Any) -> None:
+    x = np.linspace(-7.9, -0.1, 79, dtype=np.float32)
+    x = x[np.abs(x - np.rint(x)) > 0.05]
+    np.testing.assert_allclose(apply("lgamma", x=x), [math.lgamma(value) for value in x], rtol=1e-6, atol=2e-6)
+    wide = x.astype(np.float64)
+    mirrored = apply("digamma", x=1 - x) - np.pi / np.tan(np.pi * wide)
+    np.testing.assert_allclose(apply("digamma", x=x), mirrored, rtol=2e-5, atol=1e-5)
+    poles = np.array([0, -1, -2, -50], np.float32)
+    np.testing.assert_array_equal(apply("lgamma", x=poles), np.inf)
+    np.testing.assert_array_equal(apply("trigamma", x=poles), np.inf)
+    assert apply("digamma", x=poles[:1]) == -np.inf
+
+
 def test_every_function_is_tested() -> None:
-    assert {name for name, *_ in DEFINITIONS + POSITIVE_DEFINITIONS} | {"exp"} | set(ON_UNIT_INTERVAL) == set(FUNCTIONS)
+    listed = DEFINITIONS + POSITIVE_DEFINITIONS
+    assert {name for name, *_ in [*listed, *WITHIN]} | {"exp", "trigamma"} | set(ON_UNIT_INTERVAL) == set(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"clip"}))

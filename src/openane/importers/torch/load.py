@@ -155,7 +155,8 @@ class _Import:
             return self.torch.empty(shape, dtype=fake.dtype)  # nothing is computed for no elements
         kind = _kind(fake)
         name = kind_prefix(arguments.values(), kind) + op
-        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node))
+        step = TorchStep(label, node.name, self.builder, op, arguments, shape, kind, self.constants, *_in_memory(node),
+                         str(getattr(fake, "dtype", "")).removeprefix("torch."))
         with TypedErrors(label, "its arguments are not understood"):
             found = self.rows.computed(node, step)
             return _checked(step, self._handler(node, label, name)(step) if found is None else found)

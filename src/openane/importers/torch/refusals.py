@@ -15,11 +15,10 @@ REMEDIES: Mapping[str, str] = {
     **dict.fromkeys(("_linalg_eigh", "_linalg_svd", "_linalg_slogdet", "linalg_cholesky", "linalg_eig", "linalg_lstsq",
                      "linalg_lu", "linalg_lu_factor_ex", "linalg_matrix_exp", "linalg_pinv", "linalg_qr",
                      "linalg_solve_triangular"), _FACTORS),
-    **dict.fromkeys(("masked_scatter", "put"), _CHOICE),
+    "put": _CHOICE,
     "grid_sampler_3d": "sample slice by slice with grid_sample of images, or on the host",
     **dict.fromkeys(("max_unpool2d", "max_unpool3d"), "positions that max_pool found in the same program, nn.Upsample, "
                     "or a transposed convolution"),
-    "mode": "count with one-hot comparisons and argmax, or on the host",
     "nanmedian": "median, with torch.where in place of what is no number",
 }
 """What to do instead, by operator."""

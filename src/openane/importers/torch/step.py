@@ -131,7 +131,7 @@ def as_numpy(tensor: Tensor) -> np.ndarray:
 class TorchStep(AnyStep):
     """An operator. `arguments` are resolved: values of the graph, tensors known already, Python data; `shape` and
     `kind` ("float", "int" or "bool") are those of its first result, `strides` and `offset` say how its first tensor
-    lies in memory."""
+    lies in memory, `dtype` is its element type in PyTorch's words."""
 
     op: str
     arguments: Mapping[str, Any]
@@ -140,6 +140,7 @@ class TorchStep(AnyStep):
     constants: TorchConstants
     strides: tuple[int, ...] = ()
     offset: int = 0
+    dtype: str = ""
     stated: ClassVar[str] = "argument"
 
     def argument(self, name: str, default: Any = None) -> Any:

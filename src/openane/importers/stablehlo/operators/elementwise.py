@@ -11,12 +11,14 @@ import numpy as np
 from openane.graph import Value
 from openane.importers.composites import arc_tangent_of, clipped, power, rounded_away
 from openane.importers.stablehlo.step import Handler, Number, Result, StableStep, StableTensor
+from openane.ops import special_functions
 
 _UNARY = {
     "abs": "abs", "ceil": "ceil", "cosine": "cos", "exponential": "exp", "floor": "floor", "logistic": "sigmoid",
     "round_nearest_even": "round", "sign": "sign", "sine": "sin", "sqrt": "sqrt", "tan": "tan", "tanh": "tanh",
     "chlo.acos": "acos", "chlo.asin": "asin", "chlo.atanh": "atanh", "chlo.cosh": "cosh", "chlo.erf": "erf",
-    "chlo.sinh": "sinh", "chlo.square": "square", "chlo.tan": "tan",
+    "chlo.sinh": "sinh", "chlo.square": "square", "chlo.tan": "tan", "chlo.erf_inv": "erfinv", "chlo.lgamma": "lgamma",
+    "chlo.digamma": "digamma", "chlo.bessel_i1e": "bessel_i1e",
 }
 _COMPARISONS = {"EQ": "equal", "NE": "not_equal", "LT": "less", "LE": "less_equal", "GT": "greater",
                 "GE": "greater_equal"}
@@ -29,6 +31,11 @@ def _truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _each(function: Callable[[float], float]) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: np.array([function(each) for each in x.reshape(-1).tolist()]).reshape(x.shape)
+
+
+def of_double(function: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """A function that computes in float64."""
+    return lambda x: function(np.asarray(x, np.float64))
 
 
 FOLDS: Mapping[str, Callable[..., Any]] = {
@@ -45,6 +52,8 @@ FOLDS: Mapping[str, Callable[..., Any]] = {
     "subtract": np.subtract, "tan": np.tan, "tanh": np.tanh, "xor": np.bitwise_xor, "chlo.acos": np.arccos,
     "chlo.asin": np.arcsin, "chlo.atanh": np.arctanh, "chlo.cosh": np.cosh, "chlo.erf": _each(erf),
     "chlo.erfc": _each(erfc), "chlo.sinh": np.sinh, "chlo.square": np.square, "chlo.tan": np.tan,
+    "chlo.bessel_i1e": of_double(special_functions.i1e), "chlo.digamma": of_double(special_functions.digamma),
+    "chlo.erf_inv": of_double(special_functions.erfinv), "chlo.lgamma": of_double(special_functions.lgamma),
 }
 COMPARED = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater,
              "GE": np.greater_equal}
@@ -149,9 +158,14 @@ def _logic(logical: str, bitwise: str) -> Handler:
 
 
 def _not(step: StableStep) -> Result:
-    if step.kind != "bool":
-        raise step.refuse("an operand of integers", "computed", "an operand of booleans")
-    return step.add("logical_not", x=step.narrow(step.operand(0)))
+    """Of integers every bit: the host computes that, which sees them."""
+    if step.kind == "bool":
+        return step.add("logical_not", x=step.narrow(step.operand(0)))
+    dtype = step.type.dtype
+    if step.kind != "int" or (dtype.kind == "u" and dtype.itemsize > 2):
+        raise step.refuse("an operand of integers", f"computed {dtype}", "an operand of booleans or of int32")
+    ones = 2 ** (8 * dtype.itemsize) - 1 if dtype.kind == "u" else -1
+    return step.add("bitwise_xor", x=step.narrow(step.operand(0)), y=ones)
 
 
 def _compare(step: StableStep) -> Result:

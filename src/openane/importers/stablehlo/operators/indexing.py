@@ -102,23 +102,64 @@ def _from_the_end(step: StableStep, places: StableTensor, extent: int) -> Stable
 
 
 def _sort(step: StableStep) -> Result:
-    """An axis in order, alone or with the positions its elements had."""
+    """An axis in order: one tensor, alone or with the positions its elements had, or several that go along, by the
+    first of them or by as many as the comparison looks at."""
     axis = step.front(step.integer("dimension", default=-1), len(step.shape))
-    x = step.operand(0)
-    extent, rank = x.shape[axis], len(step.shape)
-    alone = len(step.operands) == 1
-    if not alone:
-        places = step.operand(1).held
-        along = [extent if at == axis else 1 for at in range(rank)]
-        if len(step.operands) != 2 or not isinstance(places, np.ndarray) or list(places.shape) != along or \
-                not np.array_equal(places, np.arange(extent).reshape(along)):
-            raise step.refuse("operands", len(step.operands), "one tensor, alone or with its positions (iota)")
+    keys, ascending = _compared(step)
+    places = [_is_places(each, axis) for each in step.operands]
+    if keys == 1 and places[1:] in ([], [True]):
+        x, found = _sortable(step, 0), step.operand(0).kind
+        values, indices = step.add_all("topk", "sorted", x=x, k=x.shape[axis], axis=axis, ascending=ascending)
+        values = step.matched(values, found)
+        return (values, indices) if places[1:] else values
+    order = _order(step, axis, keys, ascending)
+    made = [order if known else step.matched(step.add(
+        "gather_along_axis", f"along{at}", x=_sortable(step, at), indices=order, axis=axis), step.operand(at).kind)
+        for at, known in enumerate(places)]
+    return made if len(made) > 1 else made[0]
+
+
+def _compared(step: StableStep) -> tuple[int, bool]:
+    """How many operands a sort compares, one after another where those before are equal, and whether less is first."""
     given, (found,) = tried(step, step.statement.regions[0])
-    ascending = np.array_equal(found, given[0] < given[1])
-    if not ascending and not np.array_equal(found, given[0] > given[1]):
-        raise step.refuse("region", "another function", "less or greater of two elements")
-    values, indices = step.add_all("topk", "sorted", x=step.as_value(x), k=extent, axis=axis, ascending=ascending)
-    return values if alone else (values, indices)
+    for keys in range(1, len(step.operands) + 1):
+        for ascending in (True, False):
+            before, equal = np.zeros(found.shape, bool), np.ones(found.shape, bool)
+            for one, other in list(zip(given[::2], given[1::2], strict=True))[:keys]:
+                before |= equal & (one < other if ascending else one > other)
+                equal &= one == other
+            if np.array_equal(found, before):
+                return keys, ascending
+    raise step.refuse("region", "another function", "less or greater of two elements, or of those behind equal ones")
+
+
+def _is_places(tensor: StableTensor, axis: int) -> bool:
+    """Whether a tensor counts the positions on an axis."""
+    rank, extent = len(tensor.shape), tensor.shape[axis]
+    along = [extent if at == axis else 1 for at in range(rank)]
+    return isinstance(tensor.held, np.ndarray) and list(tensor.held.shape) == along and \
+        np.array_equal(tensor.held, np.arange(extent).reshape(along))
+
+
+def _sortable(step: StableStep, at: int) -> Value:
+    """An operand as numbers, those that repeat written out."""
+    tensor = step.operand(at)
+    value = step.as_value(step.as_stated(tensor))
+    return step.cast(value, "fp16", f"number{at}") if tensor.kind == "bool" else value
+
+
+def _order(step: StableStep, axis: int, keys: int, ascending: bool) -> Value:
+    """The positions in order: by the last key first, and by each before it without changing that among equals."""
+    order: Value | None = None
+    for at in reversed(range(keys)):
+        key = _sortable(step, at)
+        if order is not None:
+            key = step.add("gather_along_axis", f"key{at}", x=key, indices=order, axis=axis)
+        found = step.add("argsort", f"order{at}", x=key, axis=axis, ascending=ascending)
+        order = found if order is None else step.add("gather_along_axis", f"order_by{at}", x=order, indices=found,
+                                                     axis=axis)
+    assert order is not None, "a sort compares"
+    return order
 
 
 def _top(step: StableStep) -> Result:

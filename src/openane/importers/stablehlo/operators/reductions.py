@@ -26,7 +26,7 @@ _NEUTRAL = {"add": 0.0, "multiply": 1.0, "maximum": -np.inf, "minimum": np.inf, 
 _TRIED = {"f": (-2.5, -1.0, 0.0, 0.5, 3.0), "i": (-2, -1, 0, 1, 3), "u": (0, 1, 2, 3, 5), "b": (False, True)}
 """Numbers that regions are tried with, by the kind of their type."""
 
-MOST_ARGUMENTS = 4
+MOST_ARGUMENTS = 6
 
 
 def _samples(kinds: Sequence[StableType]) -> list[np.ndarray]:

@@ -27,14 +27,14 @@ from openane.ops.halves import LARGEST
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "asin": "asin", "atan": "atan", "atanh": "atanh", "ceil": "ceil", "cos": "cos",
-    "cosh": "cosh", "erf": "erf", "exp": "exp", "exp2": "exp2", "floor": "floor", "relu": "relu",
-    "sigmoid": "sigmoid", "sign": "sign", "sin": "sin", "sinh": "sinh", "sqrt": "sqrt",
-    "square": "square", "tan": "tan", "tanh": "tanh",
+    "cosh": "cosh", "digamma": "digamma", "erf": "erf", "erfinv": "erfinv", "exp": "exp", "exp2": "exp2",
+    "floor": "floor", "i0": "bessel_i0", "lgamma": "lgamma", "relu": "relu", "sigmoid": "sigmoid", "sign": "sign",
+    "sin": "sin", "sinh": "sinh", "special_erfcx": "erfcx", "special_i0e": "bessel_i0e", "special_i1": "bessel_i1",
+    "special_i1e": "bessel_i1e", "special_ndtri": "ndtri", "sqrt": "sqrt", "square": "square", "tan": "tan",
+    "tanh": "tanh",
 }
 _COMPARISONS = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater",
                 "ge": "greater_equal"}
-_LOGIC = {"logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
-          "bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 
 
 def _unary(op: str, **operands: Any) -> Handler:
@@ -131,20 +131,6 @@ def _kind(found: Any) -> str:
     if isinstance(found, bool | int | float):
         return type(found).__name__
     return "float" if found.is_floating_point() else "int"
-
-
-def _logic(op: str) -> Handler:
-    def handler(step: TorchStep) -> Result:
-        if step.kind != "bool":
-            raise step.refuse("self", step.kind, "operands of bool")
-        return step.add(op, x=step.other("self", "bool"), y=step.other("other", "bool"))
-    return handler
-
-
-def _not(step: TorchStep) -> Result:
-    if step.kind != "bool":
-        raise step.refuse("self", step.kind, "an operand of bool")
-    return step.add("logical_not", x=step.number("self"))
 
 
 def _where(step: TorchStep) -> Result:
@@ -270,6 +256,13 @@ def _expm1(step: TorchStep) -> Result:
     return step.add("sub", x=step.add("exp", part="one", x=step.number("self")), y=1.0)
 
 
+def _polygamma(step: TorchStep) -> Result:
+    order = step.argument("n")
+    if order not in (0, 1):
+        raise step.refuse("n", order, "0 or 1")
+    return step.add(("digamma", "trigamma")[order], x=step.number("self"))
+
+
 def _negate(step: TorchStep) -> Result:
     return step.add("mul", x=step.number("self"), y=-1)
 
@@ -287,10 +280,8 @@ def _copy(step: TorchStep) -> Result:
 OPERATORS: Mapping[str, Handler] = {
     **{name: _unary(op) for name, op in _UNARY.items()},
     **{name: _comparison(op) for name, op in _COMPARISONS.items()},
-    **{name: _logic(op) for name, op in _LOGIC.items()},
     **dict.fromkeys(("_to_copy", "alias", "clone", "contiguous", "detach", "lift_fresh_copy", "to"), _same),
     **dict.fromkeys(("clamp", "clamp_max", "clamp_min"), _clamp),
-    **dict.fromkeys(("bitwise_not", "logical_not"), _not),
     "acosh": _hyperbolic(inverse_hyperbolic_cosine), "angle": _sign_as_angle,
     "asinh": _hyperbolic(inverse_hyperbolic_sine), "atan2": _angle, "copysign": _with_sign, "erfc": _erfc,
     "hypot": _hypotenuse,
@@ -301,7 +292,8 @@ OPERATORS: Mapping[str, Handler] = {
     "hardsigmoid": lambda step: hard_sigmoid(step, step.number("self")),
     "hardswish": lambda step: hard_swish(step, step.number("self")), "hardtanh": _hard_tanh,
     "leaky_relu": _leaky, "log": _unary("log", epsilon=0.0), "log1p": _log1p, "maximum": _binary("maximum", LARGEST),
-    "minimum": _binary("minimum", LARGEST), "mul": _multiply, "neg": _negate, "pow": _power, "prelu": _prelu,
+    "minimum": _binary("minimum", LARGEST), "mul": _multiply, "neg": _negate, "polygamma": _polygamma,
+    "pow": _power, "prelu": _prelu,
     "reciprocal": _unary("inverse", epsilon=0.0), "relu6": _unary("relu6"), "remainder": _binary("mod"),
     "rsqrt": _unary("rsqrt", epsilon=0.0), "rsub": _reversed_subtraction, "silu": _unary("silu"), "softplus": _softplus,
     "sub": _binary("sub", FARTHEST), "where": _where,

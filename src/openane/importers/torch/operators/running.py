@@ -10,6 +10,7 @@ import numpy as np
 from openane.graph import Value
 from openane.importers.composites import running
 from openane.importers.torch.step import Handler, Result, TorchStep
+from openane.ops.halves import LARGEST
 
 MOST_COUNTED = 2048
 """What fp16 counts without a gap."""
@@ -85,6 +86,29 @@ def _smallest_but(step: TorchStep) -> Result:
     return _at_rank(step, int(step.argument("k")) - 1, x, step.axis("dim", x.type.rank, -1))
 
 
+def _most_frequent(step: TorchStep) -> Result:
+    """The smallest of the elements that an axis has most often. Where it is no two versions of PyTorch agree upon."""
+    x = step.value("self")
+    rank, axis = x.type.rank, step.axis("dim", x.type.rank, -1)
+    extent = x.shape[axis]
+    if extent > MOST_COUNTED:
+        raise step.refuse("self", f"{extent} elements on an axis", f"at most {MOST_COUNTED}, which fp16 counts")
+    if x.dtype == "bool":
+        raise step.refuse("self", "bool", "real or whole numbers")
+    last = x if axis == rank - 1 else step.add("transpose", part="last", x=x, perm=[
+        *(at for at in range(rank) if at != axis), axis])
+    column, row = (step.reshaped(last, (*last.shape[:-1], *shape), part)
+                   for part, shape in (("column", (extent, 1)), ("row", (1, extent))))
+    alike = step.cast(step.add("equal", part="alike", x=column, y=row), "fp16", "one")
+    counts = step.add("reduce_sum", part="counts", x=alike, axes=[-1], keep_dims=False)
+    most = step.add("reduce_max", part="most", x=counts, axes=[-1], keep_dims=True)
+    numbers = last if x.dtype == "fp16" else step.cast(last, "fp16", "numbers")
+    chosen = step.add("select", part="chosen", cond=step.add("equal", part="frequent", x=counts, y=most), a=numbers,
+                      b=np.float16(LARGEST))
+    found = step.add("reduce_min", part="smallest", x=chosen, axes=[-1], keep_dims=True)
+    return step.reshaped(step.matched(found, step.kind), step.shape), None
+
+
 def _places_in_order(step: TorchStep) -> Result:
     """Where numbers belong in a sorted list: how many of the list are below them (with `right`, not above them)."""
     if step.given("sorter"):
@@ -124,5 +148,6 @@ def _histogram(step: TorchStep) -> Result:
 OPERATORS: Mapping[str, Handler] = {
     "cummax": _running_extreme("maximum"), "cummin": _running_extreme("minimum"), "cumprod": _running("mul"),
     "histc": _histogram, "kthvalue": _smallest_but, "logcumsumexp": _running_exponentials, "median": _median,
+    "mode": _most_frequent,
     "prod": _product, "searchsorted": _places_in_order,
 }

@@ -1,5 +1,5 @@
 """PyTorch's scatter_reduce and index_reduce: elements at one position summed, averaged, multiplied, or the largest or
-smallest of them."""
+smallest of them; and masked_scatter."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from openane.graph import Value
 from openane.importers.masks import FARTHEST
 from openane.importers.torch.operators.indexing import hits_of, moved_last
+from openane.importers.torch.operators.running import MOST_COUNTED
 from openane.importers.torch.step import Handler, Result, TorchStep
 
 _REDUCTIONS = {"sum": ("reduce_sum", "add", 0.0), "mean": ("reduce_sum", "add", 0.0),
@@ -65,4 +66,24 @@ def _over(step: TorchStep, op: str, value: Value, axis: int, part: str) -> Value
     return reduced if axis == rank - 1 else step.add("transpose", part=part, x=reduced, perm=back)
 
 
-OPERATORS: Mapping[str, Handler] = {"index_reduce": _index_reduce, "scatter_reduce": _scatter_reduce}
+def _masked_scatter(step: TorchStep) -> Result:
+    """self, and where a mask holds the elements of `source` in order: each is the one with as many before it as the
+    mask holds places before."""
+    x = step.number("self")
+    if x.type.elements > MOST_COUNTED:
+        raise step.refuse("self", f"{x.type.elements} elements", f"at most {MOST_COUNTED}, which fp16 counts")
+    mask = step.spread(step.value("mask"), step.shape, "mask")
+    source = step.matched(step.value("source"), step.kind)
+    count = x.type.elements
+    flat = step.cast(step.reshaped(mask, (count,), "places"), "fp16", "one")
+    upto = step.add("cumsum", part="upto", x=flat, axis=0)
+    before = step.add("maximum", part="before", x=step.add("sub", part="less", x=upto, y=1.0), y=0.0)
+    rows = step.reshaped(source, (source.type.elements,), "source_row")
+    taken = step.add("gather", part="taken", x=rows, indices=step.cast(before, "int32", "position"), axis=0)
+    return step.add("select", cond=mask, a=step.reshaped(taken, step.shape, "taken_shape"),
+                    b=step.spread(x, step.shape, "self"))
+
+
+OPERATORS: Mapping[str, Handler] = {
+    "index_reduce": _index_reduce, "masked_scatter": _masked_scatter, "scatter_reduce": _scatter_reduce,
+}

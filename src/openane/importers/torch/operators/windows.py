@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from openane.graph import RoundedArray, Value
+from openane.importers.composites import chained
 from openane.importers.step import to_half
 from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
 from openane.importers.unpooling import PooledPlaces
+from openane.ops.pool import LOWEST
 from openane.ops.weights import kept_from_zero
 
 
@@ -76,12 +78,35 @@ def _pooled(step: TorchStep) -> tuple[Value, int]:
     return (x if x.type.rank == axes + 2 else step.reshaped(x, (1, *x.shape), "batch")), axes
 
 
+def _dilated_pool(step: TorchStep, x: Value, axes: int, dilation: tuple[int, ...]) -> Result:
+    """The largest of what is seen through windows with gaps: no engine pools so, but each place of a window is a part
+    of x, every so many elements."""
+    kernel = step.integers("kernel_size", axes)
+    stride = step.integers("stride", axes) or kernel
+    before = step.integers("padding", axes) or (0,) * axes
+    counts = step.shape[-axes:]
+    reach = [(count - 1) * by + (size - 1) * gap + 1
+             for count, by, size, gap in zip(counts, stride, kernel, dilation, strict=True)]
+    sides = [side for front, whole, extent in zip(before, reach, x.shape[2:], strict=True)
+             for side in (front, max(0, whole - extent - front))]
+    if any(sides):
+        x = step.add("pad", part="longer", x=x, pad=[0, 0, 0, 0, *sides], mode="constant", constant_val=LOWEST)
+    taps = []
+    for place in np.ndindex(*kernel):
+        first = [at * gap for at, gap in zip(place, dilation, strict=True)]
+        last = [at + (count - 1) * by + 1 for at, count, by in zip(first, counts, stride, strict=True)]
+        taps.append(step.add("slice_by_index", part="tap", x=x, begin=[0, 0, *first], end=[*x.shape[:2], *last],
+                             stride=[1, 1, *stride]))
+    largest = step.reshaped(chained(step, "maximum", taps), step.shape)
+    return (largest, None) if "indices" in step.op else largest
+
+
 def _max_pool(step: TorchStep) -> Result:
     """Values, and where they were found for what puts something there again."""
     x, axes = _pooled(step)
     dilation = step.integers("dilation", axes)
     if any(each != 1 for each in dilation):
-        raise step.refuse("dilation", list(dilation), "1: no engine pools with gaps")
+        return _dilated_pool(step, x, axes, dilation)
     settings = _pool_settings(step, x, axes)
     pooled = step.add("max_pool", part="pool", x=x, **settings)
     result = step.reshaped(pooled, step.shape)
