@@ -15,7 +15,7 @@ from openane.graph import Graph, Node, Operand, RoundedArray, RoundedConstant, T
 from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
-from openane.ops.built_before import Types, again, keep, kept, told
+from openane.ops.built_before import Types, again, keep, kept, met_before, told
 from openane.ops.late_constant import LateConstant, rounds_later
 from openane.ops.operands import (
     MAXIMUM_ELEMENTS,
@@ -137,7 +137,7 @@ class GraphBuilder:
             return {name: self._again(op, base, name, given.get(name), stated)
                     for name, stated in known.operands}, known.types
         values = self._operands(op, base, given)
-        if key is None or key in kept():
+        if key is None or key in kept() or not met_before(key):
             return values, result_types(op, self._foreseen(values))
         return values, keep(key, given, values, partial(result_types, op))
 

@@ -1,8 +1,9 @@
 """Nodes that are built as others were: a network has the same layers again and again, and is imported again.
 
 Which constants a node's operands become, and which types its results have, follows from its operation, the types of the
-tensors it is given and the numbers that are stated beside them. It is kept with these. Numbers of large constants are
-no part of that: an operation whose types depend on them is asked each time.
+tensors it is given and the numbers that are stated beside them. It is kept with these from the second such node on, as
+keeping costs what using saves. Numbers of large constants are no part of that: an operation whose types depend on them
+is asked each time.
 """
 
 from __future__ import annotations
@@ -41,6 +42,22 @@ class Built:
 def kept() -> dict[Told, Built | None]:
     """What this process keeps: what became of nodes; None where their types depend on more than is told of them."""
     return {}
+
+
+@cache
+def met() -> set[Told]:
+    """What nodes were told by that this process met once, which is not worth keeping more of."""
+    return set()
+
+
+def met_before(key: Told) -> bool:
+    """Whether a node that is told so was met; it is now."""
+    if key in met():
+        return True
+    if len(met()) >= MOST:
+        met().clear()
+    met().add(key)
+    return False
 
 
 def told(op: str, given: Mapping[str, Any]) -> Told | None:
