@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 from support.gradients import SETTINGS, hold, summed, wide
 from support.unary import FUNCTIONS
 
+from openane.errors import GraphError
 from openane.training.gradient import gradient
 
 SOME = settings(max_examples=15, deadline=None, derandomize=True)
-POSITIVE = ("log", "rsqrt", "sqrt", "inverse")
-INSIDE = ("acos", "asin", "atanh")
+POSITIVE = ("digamma", "inverse", "lgamma", "log", "log1p", "rsqrt", "sqrt")
+INSIDE = ("acos", "asin", "atanh", "erfinv")
+WITHOUT = ("trigamma",)
+"""Functions whose gradient is refused."""
 FLAT = ("ceil", "floor", "round", "sign")
-MOVING = sorted(FUNCTIONS.keys() - set(FLAT))
+MOVING = sorted(FUNCTIONS.keys() - {*FLAT, *WITHOUT})
 
 
 def draws(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray:
@@ -32,8 +35,15 @@ def single(op: str, **operands: Any):
 @pytest.mark.parametrize("name", MOVING)
 def test_functions_of_one_tensor(name):
     x = draws(40, low=0.1) if name in POSITIVE else draws(40, low=-0.9, high=0.9) if name in INSIDE else \
-        draws(40, low=-1.2, high=1.2) if name == "tan" else draws(40)
+        draws(40, low=-1.2, high=1.2) if name == "tan" else draws(40, low=0.1, high=0.9) if name == "ndtri" else \
+        draws(40)
     hold({"x": x}, single(name, **SETTINGS.get(name, {})))
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_functions_without_a_gradient_say_so(name):
+    with pytest.raises(GraphError, match=f"{name} has no gradient"):
+        hold({"x": draws(8, low=0.5)}, single(name))
 
 
 @pytest.mark.parametrize("mode", ["EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION"])
