@@ -204,10 +204,24 @@ def _cast(step: OutgoingNode) -> str:
     return step.cast(step.add("Clip", step.cast(tensor, "int32"), *ends), target)
 
 
+def _log1p(step: OutgoingNode) -> str:
+    return step.add("Log", step.add("Add", step.read(), step.number(1)))
+
+
+def _expm1(step: OutgoingNode) -> str:
+    return step.add("Sub", step.add("Exp", step.read()), step.number(1))
+
+
+def _erfc(step: OutgoingNode) -> str:
+    return step.add("Sub", step.number(1), step.add("Erf", step.read()))
+
+
 WRITERS: Mapping[str, Writer] = {
     **dict.fromkeys(DIRECT, _direct), **dict.fromkeys(SETTINGS, _settings), **dict.fromkeys(PAIRS, _pair),
-    "cast": _cast, "clamped_relu": _clamped_relu, "clip": _clip, "exp2": _exp2, "floor_div": _floor_div,
-    "gelu": _gelu, "inverse": _inverse, "linear_activation": _line, "log": _log, "mod": _mod,
+    "cast": _cast, "clamped_relu": _clamped_relu, "clip": _clip, "erfc": _erfc, "exp2": _exp2,
+    "expm1": _expm1, "floor_div": _floor_div,
+    "gelu": _gelu, "inverse": _inverse, "linear_activation": _line, "log": _log, "log1p": _log1p,
+    "mod": _mod,
     "not_equal": _not_equal, "prelu": _prelu, "relu6": _relu6, "rsqrt": _rsqrt, "scaled_tanh": _scaled_tanh,
     "select": _select, "shift_left": _shifted, "shift_right": _shifted, "silu": _silu,
     "softplus_parametric": _softplus_parametric, "square": _square, "threshold": _threshold,
