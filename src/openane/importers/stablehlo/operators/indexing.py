@@ -105,6 +105,9 @@ def _sort(step: StableStep) -> Result:
     """An axis in order: one tensor, alone or with the positions its elements had, or several that go along, by the
     first of them or by as many as the comparison looks at."""
     axis = step.front(step.integer("dimension", default=-1), len(step.shape))
+    shapes = [list(each.shape) for each in step.operands]
+    if any(shape != shapes[0] for shape in shapes):
+        raise step.refuse("operands", shapes, "tensors of one shape: one alone or with its positions, or several")
     keys, ascending = _compared(step)
     places = [_is_places(each, axis) for each in step.operands]
     if keys == 1 and places[1:] in ([], [True]):
