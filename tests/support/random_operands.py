@@ -62,8 +62,8 @@ def _reduction(m: Maker) -> dict[str, Any]:
     return {"x": x, "axes": None if m.draw.random() < 0.1 else m.axes(x), "keep_dims": m.flip()}
 
 
-def _positive_reduction(m: Maker) -> dict[str, Any]:
-    x = m.within(2.0, 0.5)
+def _positive_reduction(m: Maker, largest: float = 2.0, least: float = 0.5) -> dict[str, Any]:
+    x = m.within(largest, least)
     return {"x": x, "axes": m.axes(x), "keep_dims": m.flip()}
 
 
@@ -197,6 +197,7 @@ TABLE: Mapping[str, Operands] = {
     **dict.fromkeys(("real_div",), _positive_pair), **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(("logical_and", "logical_or", "logical_xor"), _logical),
     **dict.fromkeys(("reduce_argmax", "reduce_argmin"), _arguments), "reduce_log_sum": _positive_reduction,
+    "reduce_prod": lambda m: _positive_reduction(m, 1.1, 0.9),
     "logical_not": lambda m: {"x": m.condition()}, "select": _select,
     "cast": lambda m: {
         "x": m.input(m.shape()), "dtype": m.draw.choice(("int32", "bool", "int8", "uint8", "fp16"))},

@@ -19,6 +19,7 @@ from openane.passes.exponent_agreement import Agreement, Bounds, felt
 from openane.passes.exponent_groups import Border, Borders, Said, groups_of
 from openane.passes.joined_errors import JoinedErrors
 from openane.passes.norm_exponents import beside_epsilon
+from openane.passes.product_exponents import spread
 from openane.passes.ranges import Range, Ranges
 from openane.passes.weight_room import biased, share
 from openane.record_classes import dataclass
@@ -102,7 +103,7 @@ class _Groups:
 
     def __init__(self, graph: Graph, said: Said, ranges: Ranges) -> None:
         self._graph, self._said, self._ranges = graph, said, ranges
-        self._made, self._counts = graph.producers(), _counts(graph, said)
+        self._made, self._counts, self._spread = graph.producers(), _counts(graph, said), spread(graph, said)
         self._movable: dict[int, Sequence[int]] = {}
         self.found: dict[int, int] = {}
 
@@ -138,8 +139,8 @@ class _Groups:
     def _rooms(self, members: Sequence[int], border: Border) -> list[int]:
         """The exponents up to which the products that a group is made of are in range."""
         rooms = [_products_room(self._made[member], self._said, self._ranges) for member in border.linear]
-        return rooms + [_factors_room(self._made[member], self._said, self._ranges) for member in members
-                        if member in self._made]
+        return rooms + [_factors_room(self._made[member], self._said, self._ranges) - self._spread.get(member, 0)
+                        for member in members if member in self._made]
 
     def lower_within_weights(self) -> None:
         """Where weights do not take up all that their result is held smaller by than what they multiply, that is held

@@ -38,6 +38,11 @@ def test_products_of_elements(hold, single, shape, axes):
     hold(single("reduce_prod", shape, axes=axes), low=-1.9, high=1.9, absolute=1e-2, relative=2e-2)
 
 
+def test_products_of_many_are_not_held_times_what_makes_others_infinite(hold, single):
+    """Drawn inputs, of which ranges are measured, have products near 0; these have some near 1."""
+    hold(single("reduce_prod", (3, 256), axes=[1]), low=0.99, high=1.01, absolute=1e-2, relative=6e-2)
+
+
 def test_sums_of_too_many_exponentials_are_refused(single):
     with pytest.raises(UnsupportedError, match="At most 32768 elements"):
         compile(single("reduce_log_sum_exp", (3, 40000), axes=[1]))
