@@ -88,15 +88,13 @@ def test_ports_take_the_form_of_the_reshape_behind_them(compare):
 
 def test_every_violation_is_named():
     builder = GraphBuilder()
-    x = builder.input("x", "fp16", (1, 3, 64, 64))
-    weight = builder.input("w", "fp16", (4, 3, 1, 3))
-    wide = builder.single("conv", "wide", x=x, weight=weight)
-    fast = builder.single("conv", "fast", x=x, weight=weight, strides=[5, 5])
+    x = builder.input("x", "fp16", (1, 8, 6, 6))
+    narrow = builder.single("local_response_norm", "narrow", x=x, size=2)
+    flat = builder.single("local_response_norm", "flat", x=x, size=3, k=0.0)
     with pytest.raises(UnsupportedError) as caught:
-        compile(builder.finish({"a": wide, "b": fast}))
-    assert "'wide'" in str(caught.value)
-    assert "'fast'" in str(caught.value)
-    assert "1x1" in str(caught.value)
+        compile(builder.finish({"a": narrow, "b": flat}))
+    for said in ("'narrow'", "size must be odd", "'flat'", "k must be more than 0"):
+        assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(("dtype", "shape"), [("int64", (3,)), ("fp64", (3,)), ("fp16", (1, 1, 1, 1, 1, 2))])
@@ -157,10 +155,9 @@ def test_refusals_say_what_is_known():
     full = UnsupportedError("op", "rule", limit=2, found=3, remedy="less")
     assert str(full) == "op: rule (limit 2, found 3)\nhint: less"
     builder = GraphBuilder()
-    weight = builder.input("w", "fp16", (4, 3, 4, 4))
-    conv = builder.single("conv", x=builder.input("x", "fp16", (1, 3, 64, 64)), weight=weight, strides=[4, 4])
-    with pytest.raises(UnsupportedError, match=r"strides of 1 .*strides=.*\[4, 4\]"):
-        compile(builder.finish({"y": conv}))
+    norm = builder.single("local_response_norm", x=builder.input("x", "fp16", (1, 8, 6, 6)), size=4)
+    with pytest.raises(UnsupportedError, match=r"size must be odd.*size=.* 4"):
+        compile(builder.finish({"y": norm}))
 
 
 @pytest.mark.parametrize("damage", ["missing", "text", "version", "ports", "program"])

@@ -1,5 +1,5 @@
 """PyTorch operators on truth values and on the bits of integers, which are computed in 32 bits and brought back to as
-many as the program has; greatest common divisors and least common multiples."""
+many as the program has."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from openane.importers.torch.step import Handler, Result, TorchStep
 
 _LOGIC = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
 _NARROW = {"uint8": 8, "int8": 8, "uint16": 16, "int16": 16}
-_WIDTH = 32
-"""Bits of an integer here."""
+_HELD = 32
+"""Bits that integers are computed in."""
 
 
 def _logic(op: str) -> Handler:
@@ -56,8 +56,8 @@ def _narrowed(step: TorchStep, value: Value) -> Value:
         return value
     if step.dtype.startswith("u"):
         return step.add("bitwise_and", part="low", x=value, y=2 ** width - 1)
-    high = step.add("shift_left", part="high", x=value, y=_WIDTH - width)
-    return step.add("shift_right", x=high, y=_WIDTH - width)
+    high = step.add("shift_left", part="high", x=value, y=_HELD - width)
+    return step.add("shift_right", x=high, y=_HELD - width)
 
 
 OPERATORS: Mapping[str, Handler] = {
