@@ -72,7 +72,7 @@ class RoundedConstant(Value):
     def digits(self) -> np.ndarray:
         """The numbers in all their digits, float32."""
         stated = self.stated if isinstance(self.stated, np.ndarray) else self.stated()
-        return np.ldexp(stated, self.exponent) if self.exponent else stated
+        return np.asarray(np.ldexp(stated, self.exponent)) if self.exponent else stated
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from openane.errors import GraphError
-from openane.graph import Graph, Node, TensorType, Value
+from openane.graph import Graph, Node, RoundedConstant, TensorType, Value
 
 HALF = TensorType("fp16", (4,))
 
@@ -62,3 +62,12 @@ def test_what_was_found_of_a_graph_is_known_of_the_same_nodes(monkeypatch: pytes
     marked.verify()
     with pytest.raises(TypeError):
         within.verify()  # of which nobody knows whether it is sound
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_digits_of_what_is_held_times_a_power_of_two_are_an_array(shape: tuple[int, ...]) -> None:
+    stated = np.full(shape, 0.1, np.float32)
+    held = RoundedConstant("a", TensorType("fp16", shape), stated.astype(np.float16) * np.float16(4), stated=stated,
+                           exponent=2)
+    assert isinstance(held.digits(), np.ndarray)
+    np.testing.assert_array_equal(held.digits(), stated * 4)
