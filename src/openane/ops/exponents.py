@@ -69,6 +69,11 @@ class Exponents:
     degrees: Mapping[str, float] = field(default_factory=dict)
     step: float = 0.0
 
+    @property
+    def multiplies_two(self) -> bool:
+        """Whether the result is a product of two computed tensors, each once."""
+        return self.relation is Relation.POWERS and list(self.degrees.values()) == [1.0, 1.0]
+
 
 FIXED = Exponents(Relation.FIXED)
 

@@ -92,9 +92,7 @@ def raises_products(graph: Graph, said: Said, wanted: Chosen) -> bool:
 
 
 def _multiplies(node: Node, said: Said) -> bool:
-    about = said.exponents[id(node)]
-    return about.relation is Relation.POWERS and not said.products[id(node)] \
-        and list(about.degrees.values()) == [1.0, 1.0]
+    return said.exponents[id(node)].multiplies_two and not said.products[id(node)]
 
 
 class _Groups:

@@ -66,7 +66,7 @@ def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | 
     from an operation that exponents do not pass. None where neither is."""
     known = said.exponents
     about = known[id(node)]
-    if about.relation is not Relation.POWERS or sorted(about.degrees.values()) != [1.0, 1.0]:
+    if not about.multiplies_two:
         return None
     first, second = about.operands
     for gate, other in ((second, first), (first, second)):
@@ -90,7 +90,7 @@ def _bounded_gates(node: Node, known: Mapping[int, Exponents], made: Mapping[int
     """Of a product of two computed tensors the functions that bound one of them: what such a gate leaves of the other
     has the exponent of that, and the gate none."""
     about = known[id(node)]
-    if about.relation is not Relation.POWERS or sorted(about.degrees.values()) != [1.0, 1.0]:
+    if not about.multiplies_two:
         return []
     makers = [_computed_by(node[name], known, made) for name in about.operands]
     return [maker for maker in makers if maker is not None and get_op(maker.op).unary is not None

@@ -14,6 +14,7 @@ import numpy as np
 
 from openane.errors import UnsupportedError
 from openane.graph import Value
+from openane.importers.torch.operators.quantized import DEQUANTIZE, QUANTIZE
 from openane.importers.torch.step import (
     DEQUANTISE,
     UNROUNDED,
@@ -94,14 +95,11 @@ def _scaled(step: TorchStep) -> Result:
     return found.value
 
 
-_KINDS = ("per_tensor", "per_channel", "per_token")
 _MEASURING = (*(f"quantized_decomposed::{name}" for name in (
     "choose_qparams", "choose_qparams_symmetric", "choose_qparams_per_token", "choose_qparams_per_token_asymmetric",
     "_choose_qparams_per_token_asymmetric_impl")), "torchao::choose_qparams_affine")
 _AMONG: Mapping[str, Handler] = {
-    **{f"quantized_decomposed::quantize_{kind}": _quantize for kind in _KINDS}, "torchao::quantize_affine": _quantize,
-    **{f"quantized_decomposed::dequantize_{kind}": _dequantize for kind in _KINDS},
-    "torchao::dequantize_affine": _dequantize, "_int_mm": _product, "_to_copy": _laid_out, "add": _moved(1),
-    "mul": _scaled, "reshape": _laid_out, "sub": _moved(-1), "view": _laid_out}
+    **dict.fromkeys(QUANTIZE, _quantize), **dict.fromkeys(DEQUANTIZE, _dequantize), "_int_mm": _product,
+    "_to_copy": _laid_out, "add": _moved(1), "mul": _scaled, "reshape": _laid_out, "sub": _moved(-1), "view": _laid_out}
 OPERATORS: Mapping[str, Handler] = {**dict.fromkeys(_MEASURING, _measured),
                                     **{UNROUNDED + name: handler for name, handler in _AMONG.items()}}

@@ -113,12 +113,12 @@ def _product(step: TorchStep) -> Result:
 
 
 _KINDS = ("per_tensor", "per_channel", "per_token")
-_QUANTIZE = (*(f"quantized_decomposed::quantize_{kind}" for kind in _KINDS), "torchao::quantize_affine")
-_DEQUANTIZE = (*(f"quantized_decomposed::dequantize_{kind}" for kind in _KINDS), "torchao::dequantize_affine")
+QUANTIZE = (*(f"quantized_decomposed::quantize_{kind}" for kind in _KINDS), "torchao::quantize_affine")
+DEQUANTIZE = (*(f"quantized_decomposed::dequantize_{kind}" for kind in _KINDS), "torchao::dequantize_affine")
 _SIMULATING = ("fake_quantize_per_tensor_affine", "fake_quantize_per_channel_affine",
                "quantized_decomposed::fake_quant_per_channel")
 
 OPERATORS: Mapping[str, Handler] = {
-    **dict.fromkeys(_QUANTIZE, _quantize), **dict.fromkeys(_DEQUANTIZE, _dequantize),
+    **dict.fromkeys(QUANTIZE, _quantize), **dict.fromkeys(DEQUANTIZE, _dequantize),
     **dict.fromkeys(_SIMULATING, _simulated),
     "quantized_decomposed::convert_element_type": _same_type, "_int_mm": _product}
