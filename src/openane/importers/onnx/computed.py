@@ -7,7 +7,6 @@ side by side; a pool folds the taps one after the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -17,12 +16,9 @@ from openane.errors import GraphError, UnsupportedError
 from openane.graph import Value
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import OnnxStep
+from openane.importers.window_taps import MOST_TAPS, Pairs, reach, window_taps
+from openane.ops.pool import LOWEST
 from openane.rounding import ceil_div
-
-MOST_TAPS = 1024
-LOWEST = -65504.0
-
-Pairs = list[tuple[int, int]]
 
 
 def _pairs(padding: Mapping[str, Any], extents: Sequence[int], reach: Sequence[int], strides: Sequence[int]) -> Pairs:
@@ -39,10 +35,6 @@ def _pairs(padding: Mapping[str, Any], extents: Sequence[int], reach: Sequence[i
         small, large = total // 2, total - total // 2
         pairs.append((small, large) if kind == "same" else (large, small))
     return pairs
-
-
-def _reach(kernel: Sequence[int], dilations: Sequence[int]) -> list[int]:
-    return [(extent - 1) * dilation + 1 for extent, dilation in zip(kernel, dilations, strict=True)]
 
 
 def _results(step: OnnxStep, extents: Sequence[int], reach: Sequence[int], strides: Sequence[int], pairs: Pairs,
@@ -62,33 +54,11 @@ def _results(step: OnnxStep, extents: Sequence[int], reach: Sequence[int], strid
     return results
 
 
-def _taps(step: OnnxStep, x: Value, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
-          pairs: Pairs, results: Sequence[int], fill: float) -> list[Value]:
-    """x [N, C, *results] under each tap, in row-major order of the kernel."""
-    if prod(kernel) > MOST_TAPS:
-        raise UnsupportedError(step.label, "the kernel has too many taps to be taken apart", limit=MOST_TAPS,
-                               found=prod(kernel), remedy="make the weights constants")
-    last = [(count - 1) * stride + length for count, stride, length
-            in zip(results, strides, _reach(kernel, dilations), strict=True)]
-    wide = [(before, max(after, need - extent - before))
-            for (before, after), need, extent in zip(pairs, last, x.shape[2:], strict=True)]
-    if any(map(any, wide)):
-        pad = (0, 0, 0, 0, *(count for pair in wide for count in pair))
-        x = step.add("pad", part="padded", x=x, pad=pad, mode="constant", constant_val=fill)
-    found = []
-    for tap in product(*map(range, kernel)):
-        begin = [place * dilation for place, dilation in zip(tap, dilations, strict=True)]
-        end = [start + (count - 1) * stride + 1 for start, count, stride in zip(begin, results, strides, strict=True)]
-        found.append(step.add("slice_by_index", part="tap", x=x, begin=(0, 0, *begin), end=(*x.shape[:2], *end),
-                              stride=(1, 1, *strides)))
-    return found
-
-
 def computed_conv(step: OnnxStep, x: Value, *, strides: Sequence[int], dilations: Sequence[int], groups: int,
                   padding: Mapping[str, Any]) -> Value:
     """A convolution whose weights (input 1) or bias (input 2) are computed."""
     weight = step.real(1)
-    pairs = _pairs(padding, x.shape[2:], _reach(weight.shape[2:], dilations), strides)
+    pairs = _pairs(padding, x.shape[2:], reach(weight.shape[2:], dilations), strides)
     return _bias(step, _product(step, x, weight, strides, dilations, groups, pairs))
 
 
@@ -108,8 +78,8 @@ def _product(step: OnnxStep, x: Value, weight: Value, strides: Sequence[int], di
     if groups * prod(kernel) > MOST_TAPS:
         raise UnsupportedError(step.label, "groups and taps of computed weights become operations of their own",
                                limit=MOST_TAPS, found=groups * prod(kernel), remedy="make the weights constants")
-    results = _results(step, x.shape[2:], _reach(kernel, dilations), strides, pairs)
-    taps = _taps(step, x, kernel, strides, dilations, pairs, results, 0.0)
+    results = _results(step, x.shape[2:], reach(kernel, dilations), strides, pairs)
+    taps = window_taps(step, x, kernel, strides, dilations, pairs, results, 0.0)
     flat = [step.add("reshape", part="flat", x=tap, shape=(*tap.shape[:2], prod(results))) for tap in taps]
     rows = step.add("reshape", part="rows", x=weight, shape=(*weight.shape[:2], prod(kernel)))
     rows = step.add("transpose", part="turned", x=rows, perm=(0, 2, 1))
@@ -143,9 +113,8 @@ def computed_conv_transpose(step: OnnxStep, x: Value, begin: Sequence[int], resu
                       perm=(1, 0, *spatial)) for group in range(groups)]
     kernel = parts[0] if groups == 1 else step.add("concat", part="kernel", values=tuple(parts), axis=0)
     wide = _spread(step, x, strides)
-    reach = _reach(weight.shape[2:], dilations)
     pairs = [(length - 1 - before, kept + before - extent) for length, before, kept, extent
-             in zip(reach, begin, results, wide.shape[2:], strict=True)]
+             in zip(reach(weight.shape[2:], dilations), begin, results, wide.shape[2:], strict=True)]
     return _bias(step, _product(step, _cut(step, wide, pairs), kernel, (1,) * len(strides), dilations, groups,
                                 [(max(before, 0), max(after, 0)) for before, after in pairs]))
 
@@ -178,10 +147,10 @@ def _spread(step: OnnxStep, x: Value, strides: Sequence[int]) -> Value:
 def dilated_pool(step: OnnxStep, x: Value, op: str, kernel: Sequence[int], strides: Sequence[int],
                  dilations: Sequence[int], padding: Mapping[str, Any], ceiling: bool, counted: bool) -> Value:
     """A pool with gaps; an average counts elements of x, with `counted` those of the padding too."""
-    pairs = _pairs(padding, x.shape[2:], _reach(kernel, dilations), strides)
-    results = _results(step, x.shape[2:], _reach(kernel, dilations), strides, pairs, ceiling)
+    pairs = _pairs(padding, x.shape[2:], reach(kernel, dilations), strides)
+    results = _results(step, x.shape[2:], reach(kernel, dilations), strides, pairs, ceiling)
     largest = op == "max_pool"
-    taps = _taps(step, x, kernel, strides, dilations, pairs, results, LOWEST if largest else 0.0)
+    taps = window_taps(step, x, kernel, strides, dilations, pairs, results, LOWEST if largest else 0.0)
     total = taps[0]
     for tap in taps[1:]:
         total = step.add("maximum" if largest else "add", part="folded", x=total, y=tap)

@@ -14,6 +14,7 @@ from openane.importers.step import to_half
 from openane.importers.torch.operators.resizing import mixed
 from openane.importers.torch.step import Handler, Result, TorchStep
 from openane.importers.unpooling import PooledPlaces
+from openane.importers.window_taps import window_taps
 from openane.ops.pool import LOWEST
 from openane.ops.weights import kept_from_zero
 
@@ -84,19 +85,7 @@ def _dilated_pool(step: TorchStep, x: Value, axes: int, dilation: tuple[int, ...
     kernel = step.integers("kernel_size", axes)
     stride = step.integers("stride", axes) or kernel
     before = step.integers("padding", axes) or (0,) * axes
-    counts = step.shape[-axes:]
-    reach = [(count - 1) * by + (size - 1) * gap + 1
-             for count, by, size, gap in zip(counts, stride, kernel, dilation, strict=True)]
-    sides = [side for front, whole, extent in zip(before, reach, x.shape[2:], strict=True)
-             for side in (front, max(0, whole - extent - front))]
-    if any(sides):
-        x = step.add("pad", part="longer", x=x, pad=[0, 0, 0, 0, *sides], mode="constant", constant_val=LOWEST)
-    taps = []
-    for place in np.ndindex(*kernel):
-        first = [at * gap for at, gap in zip(place, dilation, strict=True)]
-        last = [at + (count - 1) * by + 1 for at, count, by in zip(first, counts, stride, strict=True)]
-        taps.append(step.add("slice_by_index", part="tap", x=x, begin=[0, 0, *first], end=[*x.shape[:2], *last],
-                             stride=[1, 1, *stride]))
+    taps = window_taps(step, x, kernel, stride, dilation, [(pad, pad) for pad in before], step.shape[-axes:], LOWEST)
     largest = step.reshaped(chained(step, "maximum", taps), step.shape)
     return (largest, None) if "indices" in step.op else largest
 
