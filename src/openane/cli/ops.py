@@ -90,15 +90,20 @@ def _gradient(op: Op) -> str:
         return "ends" if op.gradient is stopped else "rule"
     if op.decompose is not None or op.expand is not None:
         return "of its parts"
-    return "constant" if op.name.startswith("constexpr_") else "none"
+    return "constant" if _of_constants(op) else "none"
 
 
 def _runs(op: Op) -> str:
     if op.decompose is not None:
         return "as other operations"
     if _evidence(op) is OperationEvidence.FOLDED:
-        return "when compiled, or on the host"
+        return "when compiled" + ", or on the host" * (not _of_constants(op))
     return "shape and strides" if op.view is True else "engine"
+
+
+def _of_constants(op: Op) -> bool:
+    """Whether an operation takes constants alone, so that nothing of it is left to compute at run time."""
+    return op.name.startswith("constexpr_")
 
 
 def _summary(op: Op) -> str:
