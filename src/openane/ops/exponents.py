@@ -91,6 +91,15 @@ def exponents(node: Node) -> Exponents:
 def products(node: Node) -> int:
     """How many products each result of a node sums in the accumulator, those with weights of 0 left out; 0 where it
     sums none."""
+    weight = _weight(node)
+    if weight is None:
+        return most_products(node)
+    array = weight.array()
+    return max(1, nonzero(array) // max(1, len(array)))
+
+
+def most_products(node: Node) -> int:
+    """As `products`, those with weights of 0 counted: no weight is looked at."""
     op = all_ops().get(node.op)
     if op is not None and op.averages is not None:
         return op.averages(node)
@@ -99,14 +108,24 @@ def products(node: Node) -> int:
     other = node.get("weight") or node.get("y")
     if other is None or node.get("x") is None:
         return 1
+    weight = _weight(node)
+    known = weight or node.get("weight")
+    if known is not None:
+        return max(1, known.type.elements // max(1, known.shape[0]))
     result, x = node.output.type, node["x"].type
-    if other.constant and op.product is not None and (form := op.product.form(node, node.output.name)) is not None:
-        weight = form["weight"].array()
-        return max(1, nonzero(weight) // max(1, len(weight)))
-    if node.get("weight") is not None:
-        return max(1, other.type.elements // max(1, other.shape[0]))
     batches = math.prod(result.shape[:-2])
     return max(1, round(math.sqrt(x.elements * other.type.elements / max(1, result.elements * batches))))
+
+
+def _weight(node: Node) -> Value | None:
+    """The constant that a node multiplies by, its output channels first."""
+    op = all_ops().get(node.op)
+    other = node.get("weight") or node.get("y")
+    if op is None or not op.sums_products or op.averages is not None or op.product is None or other is None \
+            or not other.constant or node.get("x") is None:
+        return None
+    form = op.product.form(node, node.output.name)
+    return None if form is None else form["weight"]
 
 
 def factors(node: Node, about: Exponents) -> list[tuple[Value, Value]]:

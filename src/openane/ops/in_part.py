@@ -20,6 +20,8 @@ from openane.ops import get_op
 from openane.ops.batch_norm import constants
 from openane.ops.conv import conv_window
 from openane.ops.evaluate import done_after, evaluate_node, forget, last_uses
+from openane.ops.local_response_norm import PARAMETERS, normed
+from openane.ops.operands import Arguments
 from openane.ops.windows_in_part import windows_in_part
 from openane.rounding import round_up
 
@@ -101,16 +103,14 @@ def _results(node: Node, arrays: Arrays, unscaled: Unscaled) -> Results:
 def _in_part(node: Node, arrays: Arrays) -> Results:
     """What a node makes of parts of what it reads, or of the whole, repeated, where it needs that."""
     node = _in_digits(node)
-    partly = {id(value): value for value in node.values()
-              if not value.constant and arrays[id(value)].shape != value.shape}
-    if not partly:
+    if all(arrays[id(value)].shape == value.shape for value in node.computed()):
         return evaluate_node(node, arrays)
     op = get_op(node.op)
     rule = _elementwise if op.unary is not None or op.arithmetic is not None else _RULES.get(node.op)
     found = None if rule is None else rule(node, arrays)
     if found is not None:
         return found
-    whole = {number: _whole(arrays[number], value.shape) for number, value in partly.items()}
+    whole = {id(value): _whole(arrays[id(value)], value.shape) for value in node.computed()}
     return evaluate_node(node, {**arrays, **whole})
 
 
@@ -158,11 +158,18 @@ def _alike(node: Node, arrays: Arrays, but: int | None) -> Results:
     """The results of operands that are cut to the shortest part of each dimension, but one."""
     rank = node.output.type.rank
     tensors = [value for value in node.values() if value.type.rank and not isinstance(value.data, str)]
-    left = _shortest(tensors, rank, arrays)
-    found, constants = dict(arrays), dict[int, Value]()
+    if _fit([_held(value, arrays).shape for value in tensors], but):
+        return evaluate_node(node, arrays)
+    left = {own: extent for own, extent in _shortest(tensors, rank, arrays).items() if own != but}
+    return _shortened(node, tensors, left, arrays)
+
+
+def _shortened(node: Node, tensors: Sequence[Value], left: Mapping[int, int], arrays: Arrays) -> Results:
+    """The results of operands that are cut to what is `left` of each dimension of the result."""
+    rank, found, constants = node.output.type.rank, dict(arrays), dict[int, Value]()
     for value in tensors:
         array, before = _held(value, arrays), rank - value.type.rank
-        short = {own - before: extent for own, extent in left.items() if own != but and own >= before
+        short = {own - before: extent for own, extent in left.items() if own >= before
                  and array.shape[own - before] > max(1, extent)}
         if not short:
             continue
@@ -172,6 +179,17 @@ def _alike(node: Node, arrays: Arrays, but: int | None) -> Results:
         else:
             found[id(value)] = array[places]
     return evaluate_node(substituted(node, constants), found)
+
+
+def _fit(shapes: Sequence[tuple[int, ...]], but: int | None) -> bool:
+    """Whether what has these shapes has as many positions of each dimension, counted from the last, or one; of what has
+    the same rank the dimension `but` does not count."""
+    known = dict[int, int]()
+    for shape in shapes:
+        for d, extent in enumerate(shape, -len(shape)):
+            if extent > 1 and d + len(shape) != but and known.setdefault(d, extent) != extent:
+                return False
+    return True
 
 
 def _shortest(tensors: Sequence[Value], rank: int, arrays: Arrays) -> dict[int, int]:
@@ -184,13 +202,18 @@ def _shortest(tensors: Sequence[Value], rank: int, arrays: Arrays) -> dict[int, 
     return left
 
 
-def _channels(node: Node, arrays: Arrays) -> Results | None:
-    """What is done to the channels of each position."""
-    return None if 1 in _cut_of(node["x"], arrays) else evaluate_node(node, arrays)
+def _local_response_norm(node: Node, arrays: Arrays) -> Results | None:
+    """In float32, where the reference takes eight times as long."""
+    array = arrays[id(node["x"])]
+    if 1 in _cut_of(node["x"], arrays) or array.dtype != np.float32:
+        return None
+    read = Arguments(node.op, PARAMETERS, node.operands)
+    alpha, beta, k = (read.number(name) for name in ("alpha", "beta", "k"))
+    return (normed(array, size=read.integer("size", 1), alpha=alpha, beta=beta, k=k),)
 
 
 def _batch_norm(node: Node, arrays: Arrays) -> Results | None:
-    """As `_channels`, in float32, where the reference takes twice the memory."""
+    """In float32, where the reference takes twice the memory."""
     array = arrays[id(node["x"])]
     if 1 in _cut_of(node["x"], arrays) or array.dtype != np.float32:
         return None
@@ -292,7 +315,7 @@ _RULES: Mapping[str, Callable[[Node, Arrays], Results | None]] = {
     **dict.fromkeys(("identity", "cast", "transpose", "reduce_mean"), _as_it_is),
     **dict.fromkeys(("conv", "avg_pool", "max_pool"), windows_in_part),
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
-    "batch_norm": _batch_norm, "local_response_norm": _channels, "concat": _concat,
+    "batch_norm": _batch_norm, "local_response_norm": _local_response_norm, "concat": _concat,
     "linear": _linear, "layer_norm": _layer_norm, "softmax": _softmax, "matmul": _matmul,
     "gather": _gather,
 }

@@ -42,10 +42,15 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
 
 def _reference(*, x: np.ndarray, size: np.ndarray, alpha: np.ndarray, beta: np.ndarray,
                k: np.ndarray) -> tuple[np.ndarray, ...]:
-    band = _band(x.shape[1], int(size))
-    squares = np.square(x.astype(np.float64)).reshape(*x.shape[:2], -1)
-    sums = (band @ squares).reshape(x.shape)
-    return ((x / (float(k) + float(alpha) / int(size) * sums) ** float(beta)).astype(x.dtype),)
+    wide = normed(x.astype(np.float64), size=int(size), alpha=float(alpha), beta=float(beta), k=float(k))
+    return (wide.astype(x.dtype),)
+
+
+def normed(x: np.ndarray, *, size: int, alpha: float, beta: float, k: float) -> np.ndarray:
+    """What the norm makes of x, in its precision."""
+    squares = np.square(x).reshape(*x.shape[:2], -1)
+    sums = (_band(x.shape[1], size).astype(x.dtype) @ squares).reshape(x.shape)
+    return np.asarray(x / (k + alpha / size * sums) ** beta)
 
 
 def _band(channels: int, size: int) -> np.ndarray:

@@ -92,7 +92,7 @@ def raises_products(graph: Graph, said: Said, wanted: Chosen) -> bool:
 
 
 def _multiplies(node: Node, said: Said) -> bool:
-    return said.exponents[id(node)].multiplies_two and not said.products[id(node)]
+    return said.exponents[id(node)].multiplies_two and not said.most[id(node)]
 
 
 class _Groups:
@@ -101,7 +101,8 @@ class _Groups:
 
     def __init__(self, graph: Graph, said: Said, ranges: Ranges) -> None:
         self._graph, self._said, self._ranges = graph, said, ranges
-        self._made, self._counts, self._spread = graph.producers(), _counts(graph, said), spread(graph, said)
+        self._made, self._spread = graph.producers(), spread(graph, said)
+        self._counts = _counts(graph, said, said.products)
         self._movable: dict[int, Sequence[int]] = {}
         self.found: dict[int, int] = {}
 
@@ -182,16 +183,17 @@ def stay_as_they_are(graph: Graph, said: Said, ranges: Ranges, times: tuple[floa
                           if said.exponents[id(node)].relation is Relation.NORM), 0.0)
     return all(seen.largest * larger <= LIMIT for seen in ranges.values()) and \
         all(about.relation is not Relation.LOWERING for about in said.exponents.values()) and \
-        all(ranges[number].usual * smaller >= max(stored, least(count)) or not ranges[number].usual
-            for number, count in _counts(graph, said).items() if number in ranges)
+        any(all(ranges[number].usual * smaller >= max(stored, least(count)) or not ranges[number].usual
+                for number, count in _counts(graph, said, counted).items() if number in ranges)
+            for counted in (said.most, said.products))
 
 
-def _counts(graph: Graph, said: Said) -> dict[int, int]:
-    """How many products each value is a sum of, by id; 0 where it is made of others, but of no sum. A constant times a
-    sum with constant weights is folded into these, and is such a sum then."""
+def _counts(graph: Graph, said: Said, counted: Mapping[int, int]) -> dict[int, int]:
+    """How many products each value is a sum of, by id, as they were `counted` of nodes; 0 where it is made of others,
+    but of no sum. A constant times a sum with constant weights is folded into these, and is such a sum then."""
     found, made = dict[int, int](), graph.producers()
     for node in graph.nodes:
-        about, count = said.exponents[id(node)], said.products[id(node)]
+        about, count = said.exponents[id(node)], counted[id(node)]
         if about.relation not in MADE and not count:
             continue
         if about.relation is Relation.SCALED:
@@ -240,11 +242,11 @@ def _inner_of_all(graph: Graph, said: Said, ranges: Ranges, found: Mapping[int, 
     return inner
 
 
-def strays(node: Node, said: Said, seen: Range) -> bool:
-    """Whether the sums of a node with constant weights, of that range, are too large or lose digits, whatever it
-    costs."""
-    return said.exponents[id(node)].relation is Relation.LINEAR and \
-        (seen.largest > LIMIT or seen.usual < COSTLY * least(said.products[id(node)]))
+def strays(node: Node, said: Said, largest: float, usual: float) -> bool:
+    """Whether the sums of a node with constant weights, of that largest number and root mean square, are too large or
+    lose digits, whatever it costs."""
+    return said.exponents[id(node)].relation is Relation.LINEAR and (largest > LIMIT or all(
+        usual < COSTLY * least(counted[id(node)]) for counted in (said.most, said.products)))
 
 
 def _counts_steps(users: Sequence[Node]) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from openane.graph import Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.accuracy import CLOSE, FUNCTIONS
-from openane.ops.exponents import FIXED, Exponents, Relation, exponents, products
+from openane.ops.exponents import FIXED, Exponents, Relation, exponents, most_products, products
 from openane.passes.norm_exponents import beside_epsilon
 from openane.passes.ranges import NOTHING, Ranges
 from openane.record_classes import dataclass
@@ -22,14 +22,29 @@ RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
 """Who reads numbers that are held times a power of two as that."""
 
 
+class ProductCounts(dict[int, int]):
+    """How many products each result of a node sums, by the id of the node: weights are looked at when that is asked
+    for, since most graphs are far from where zeros among them count."""
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__()
+        self._nodes = {id(node): node for node in graph.nodes}
+
+    def __missing__(self, number: int) -> int:
+        self[number] = products(self._nodes[number])
+        return self[number]
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What is said of every node of a graph, by its id; how many products each of its results sums; by the id of a
-    node that multiplies the operand that hands its exponent on, the other one being a gate; and by id the values of
-    which nothing but the scores of a softmax are read."""
+    """What is said of every node of a graph, by its id; how many products each of its results sums, which is counted
+    when somebody asks, and how many they are at most; by the id of a node that multiplies the operand that hands its
+    exponent on, the other one being a gate; and by id the values of which nothing but the scores of a softmax are
+    read."""
 
     exponents: Mapping[int, Exponents]
     products: Mapping[int, int]
+    most: Mapping[int, int]
     gated: Mapping[int, str]
     scores: frozenset[int] = frozenset()
 
@@ -38,7 +53,7 @@ def said_of(graph: Graph) -> Said:
     """What exponents do to each node."""
     found, made = {id(node): exponents(node) for node in graph.nodes}, graph.producers()
     found |= {id(gate): FIXED for node in graph.nodes for gate in _bounded_gates(node, found, made)}
-    said = Said(found, {id(node): products(node) for node in graph.nodes}, {})
+    said = Said(found, ProductCounts(graph), {id(node): most_products(node) for node in graph.nodes}, {})
     gated = {id(node): name for node in graph.nodes if (name := _other_than_gate(node, said, made)) is not None}
     return replace(said, gated=gated, scores=_scores_of(graph, said))
 
@@ -72,7 +87,7 @@ def _other_than_gate(node: Node, said: Said, made: Mapping[int, Node]) -> str | 
     for gate, other in ((second, first), (first, second)):
         producer = _computed_by(node[gate], known, made)
         elsewhere = producer is not None and known[id(producer)].relation in (Relation.FIXED, Relation.SCORES)
-        if elsewhere or (not said.products[id(node)] and node[gate].type.elements < node[other].type.elements):
+        if elsewhere or (not said.most[id(node)] and node[gate].type.elements < node[other].type.elements):
             return other
     return None
 
@@ -165,7 +180,7 @@ class Borders:
     def _making(self, node: Node, inside: set[int]) -> Relation:
         """How a value of the group is made: a product with a gate, element by element, hands the exponent on that its
         other operand has."""
-        handed = None if self._said.products[id(node)] else self._said.gated.get(id(node))
+        handed = None if self._said.most[id(node)] else self._said.gated.get(id(node))
         return Relation.TIED if handed is not None and id(node[handed]) in inside else self._relation(node)
 
     def _beside_epsilons(self, members: Iterable[int]) -> float:

@@ -38,10 +38,12 @@ def glanced(graph: Graph, said: Said, samples: Sequence[Mapping[str, np.ndarray]
 
     def seen(node: Node, arrays: Mapping[int, np.ndarray]) -> bool:
         known = found.get(id(node.get("x"))) if get_op(node.op).moves in REARRANGING else None
-        found.update({id(value): known or of_array(arrays[id(value)]) for value in node.outputs
-                      if arrays[id(value)].dtype.kind == "f"})
+        for value in node.outputs:
+            array = arrays[id(value)]
+            if array.dtype.kind == "f":
+                found[id(value)] = known or of_array(array)
         about = found.get(id(node.outputs[0]))
-        return about is None or not strays(node, said, _times(about, LARGEST, 1 / USUAL))
+        return about is None or not strays(node, said, about.largest * LARGEST, about.usual / USUAL)
 
     try:
         whole = evaluate_in_part(graph, part, seen, unfolded)

@@ -85,7 +85,7 @@ def of_array(array: np.ndarray) -> Range:
     flat = from_half(np.ravel(array))
     if flat.size > MANY and (found := _in_parts(flat)) is not None:
         return found
-    highest, lowest = float(flat.max()), -float(flat.min())
+    highest, lowest = float(np.maximum.reduce(flat)), -float(np.minimum.reduce(flat))
     if not (math.isfinite(highest) and math.isfinite(lowest)):
         flat = flat[np.isfinite(flat)]
         highest, lowest = float(flat.max(initial=0.0)), -float(flat.min(initial=0.0))

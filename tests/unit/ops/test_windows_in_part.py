@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from openane.graph import Node, Value
+from openane.ops import windows_in_part as module
 from openane.ops.build import Given, GraphBuilder
 from openane.ops.evaluate import evaluate_node
 from openane.ops.windows_in_part import windows_in_part
@@ -65,3 +66,29 @@ def test_windows_that_are_rounded_up_are_a_share_too() -> None:
 def test_a_part_of_the_channels_is_none_of_the_positions() -> None:
     node, x = _node("max_pool", (8, 8), kernel_sizes=[2, 2], pad_type="valid")
     assert windows_in_part(node, {id(x): np.zeros((1, 2, 8, 8), np.float32)}) is None
+
+
+@pytest.mark.parametrize(("whole", "part", "kernel", "operands"), [
+    ((28, 28), (8, 8), (3, 3), {"pad_type": "same"}),
+    ((28, 28), (20, 20), (3, 3), {"pad_type": "same", "groups": 4}),
+    ((28, 28), (20, 20), (5, 3), {"pad_type": "custom", "pad": [2, 1, 0, 1], "strides": [2, 1], "dilations": [1, 2]}),
+    ((14, 14), (4, 4), (1, 1), {"pad_type": "valid", "strides": [2, 2], "groups": 8}),
+    ((14, 14), (4, 4), (1, 1), {"pad_type": "valid"}),
+    ((16, 40), (4, 40), (3, 3), {"pad_type": "same", "groups": 16}),
+    ((64, 40), (64, 20), (3, 3), {"pad_type": "same"}),
+])
+@pytest.mark.parametrize("images", [1, 2])
+def test_few_windows_are_those_of_the_reference(whole, part, kernel, operands, images: int,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, builder, channels = np.random.default_rng(5), GraphBuilder(), 16
+    x = builder.input("x", "fp16", (images, channels, *whole))
+    weight = rng.standard_normal((32, channels // operands.get("groups", 1), *kernel)).astype(np.float16)
+    made = builder.single("conv", x=x, weight=weight, bias=rng.standard_normal(32).astype(np.float16), **operands)
+    node = builder.finish([made]).nodes[0]
+    arrays = {id(x): rng.standard_normal((images, channels, *part)).astype(np.float32)}
+    found = windows_in_part(node, arrays)
+    monkeypatch.setattr(module, "convolved_in_part", lambda node, part: None)
+    expected = windows_in_part(node, arrays)
+    assert found is not None
+    assert expected is not None
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-4, atol=1e-4)
