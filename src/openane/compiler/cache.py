@@ -21,6 +21,7 @@ from openane.compiler.partition.hosting import AllowHost, HostPolicy
 from openane.compiler.precision import PrecisionMode, Samples, precise, several, with_functions
 from openane.errors import AneError
 from openane.graph import Graph, RoundedConstant, Value
+from openane.ops.contiguous import contiguous
 from openane.version import __version__
 
 ROOMS = ("registers", "engine", "chips", "program", "formats", "graph", "ops", "passes", "timing", "compiler")
@@ -148,7 +149,7 @@ def model_key(graph: Graph, target: str, allow_host: AllowHost, samples: Samples
     text = repr(said).encode(errors="surrogatepass")
     digest = hashlib.sha256(b"%d:" % len(text) + text)
     for array in arrays:
-        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        digest.update(contiguous(array).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 

@@ -95,8 +95,10 @@ def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.n
 
 def from_half(array: np.ndarray) -> np.ndarray:
     """An array in float32; itself where it has that type."""
-    if array.dtype != np.float16 or array.size < LEAST or not array.flags.c_contiguous or not halves_finite(array):
+    if array.dtype != np.float16 or array.size < LEAST or not array.flags.forc or not halves_finite(array):
         return array.astype(np.float32, copy=False)
+    if not array.flags.c_contiguous:
+        return from_half(array.T).T
     result = np.empty(array.shape, np.float32)
     numbers, halves = result.reshape(-1), array.reshape(-1).view(np.int16)
     for start in range(0, array.size, CHUNK):
@@ -113,6 +115,8 @@ def half_times(array: np.ndarray, exponent: int) -> np.ndarray:
     """An array of fp16 times 2^exponent, which is from -100 to 100, each number rounded to the nearest and ties to
     even. Most have another exponent and the same digits; those that are small or become so, or become too large, are
     multiplied in float32."""
+    if array.flags.f_contiguous and not array.flags.c_contiguous:
+        return half_times(array.T, exponent).T
     array = np.asarray(array, order="C")
     result = np.empty(array.shape, np.float16)
     numbers, made = array.reshape(-1), result.reshape(-1)

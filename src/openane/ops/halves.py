@@ -70,7 +70,7 @@ def nonzero(array: np.ndarray) -> int:
     them."""
     if array.dtype != np.float16 or not array.size:
         return int(np.count_nonzero(array))
-    bits = np.ravel(array).view(np.int16)
+    bits = array.ravel("K").view(np.int16)
     parts = (bits[start:start + PART] for start in range(0, bits.size, PART))
     return sum(int(np.count_nonzero(part)) - (int(np.count_nonzero(part == LEAST_BITS)) if part.min() == LEAST_BITS
                                               else 0) for part in parts)

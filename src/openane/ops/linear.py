@@ -51,7 +51,8 @@ def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     result = np.empty((*x.shape[:-1], len(weight)), np.float32)
     step = max(1, PART // weight.shape[1])
     for start in range(0, len(weight), step):
-        result[..., start:start + step] = x @ from_half(weight[start:start + step]).T
+        part = weight[start:start + step]
+        result[..., start:start + step] = x @ from_half(part if part.flags.c_contiguous else np.asfortranarray(part)).T
     return result
 
 

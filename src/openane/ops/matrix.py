@@ -9,7 +9,6 @@ from typing import overload
 import numpy as np
 
 from openane.graph import Node, Value
-from openane.ops.contiguous import contiguous
 from openane.ops.lowering import Lowering, Tensor
 from openane.ops.shaped import read_as, written_as
 
@@ -33,7 +32,7 @@ def lower_rows(node: Node, lowering: Lowering, x: Value, weights: np.ndarray, bi
     seen = lowering.unshaped(x)
     image = as_image(seen, rows, reduction)
     if image is not None and max(image.shape[2:]) <= min(lowering.limits.kernel_height, lowering.limits.kernel_width):
-        kernels = contiguous(weights.T).reshape(columns, *image.shape[1:])
+        kernels = weights.T.reshape(columns, *image.shape[1:])
         with written_as(lowering, lowering.result(value), (rows, columns)) as target:
             pixels = target.seen(target.offset, (rows, columns, 1, 1), (*target.strides, 0, 0))
             lowering.convolution(pixels, image, kernels, bias, post=post, table=table)

@@ -265,6 +265,8 @@ class _Channels:
         result = np.empty_like(stated if isinstance(like, LateConstant) else like.array(), numpy_type(like.dtype))
         seen, (first, *others) = self._seen(stated)
         target = self._seen(result)[0]
+        if _turned(target):
+            seen, target, first, *others = (each.T for each in (seen, target, first, *others))
         more = [gain.astype(np.float32) for gain in others]
         halves, room = result.dtype == np.float16, np.empty(0, np.float32)
         for part, factors in chunks(seen, first.astype(np.float32)):
@@ -285,11 +287,17 @@ class _Channels:
         seen, (gain,) = self._seen(weight)
         result = np.empty_like(weight)
         if weight.dtype == np.float16:
-            half_products(seen, gain, self._seen(result)[0])
+            target = self._seen(result)[0]
+            half_products(*((seen.T, gain.T, target.T) if _turned(target) else (seen, gain, target)))
             return result
         with np.errstate(over="ignore"):
             np.multiply(seen, gain, out=self._seen(result)[0], dtype=np.float64, casting="unsafe")
         return result
+
+
+def _turned(array: np.ndarray) -> bool:
+    """Whether a matrix lies in memory column by column."""
+    return array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous
 
 
 def _holds(peaks: np.ndarray, gain: np.ndarray) -> bool:

@@ -41,7 +41,7 @@ def share(weight: np.ndarray, exponent: int) -> int:
 
 def _usual(weight: np.ndarray, most: float) -> float:
     """The root mean square of numbers other than 0, of which `most` is the largest."""
-    flat = np.ravel(weight)
+    flat = weight.ravel("K")
     squares = sum(_squares(flat[start:start + CHUNK], most) for start in range(0, flat.size, CHUNK))
     return math.sqrt(squares / nonzero(flat)) * (1.0 if flat.dtype == np.float16 else most)
 

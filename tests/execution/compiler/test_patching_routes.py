@@ -29,10 +29,10 @@ class Drawn:
         self.builder = GraphBuilder()
         self.arrays: Arrays = {}
 
-    def constant(self, name: str, *shape: int, low: float = -1) -> Value:
+    def constant(self, name: str, *shape: int, low: float = -1, by_columns: bool = False) -> Value:
         data = self.random.uniform(low, 1, shape)
         data[self.random.random(shape) < self.zeros] = 0
-        self.arrays[name] = data.astype(np.float16)
+        self.arrays[name] = np.asarray(data, np.float16, order="F" if by_columns else "C")
         return self.builder.constant(self.arrays[name], name)
 
     def conv(self, x: Value, outputs: int, groups: int, kernel: int, stride: int, bias: bool, name: str) -> Value:
@@ -107,16 +107,17 @@ def test_convolutions(seed: int, outputs: int, groups: int, kernel: int, stride:
         same(once.model, {name: array[::-1] for name, array in drawn.arrays.items() if name in names}, routed=False)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 999), rows=st.sampled_from([1, 8, 16, 64, 130]), inputs=st.sampled_from([16, 70, 256]),
-       outputs=st.sampled_from([10, 64, 130]), op=st.sampled_from(["linear", "matmul", "turned"]), bias=st.booleans(),
-       scale=st.booleans())
+       outputs=st.sampled_from([10, 64, 130]), op=st.sampled_from(["linear", "by columns", "matmul", "turned"]),
+       bias=st.booleans(), scale=st.booleans())
 def test_products(seed: int, rows: int, inputs: int, outputs: int, op: str, bias: bool, scale: bool) -> None:
     drawn = Drawn(seed)
     x = drawn.builder.input("x", "fp16", (rows, inputs))
-    if op == "linear":
+    if op in ("linear", "by columns"):
         more = {"bias": drawn.constant("b", outputs)} if bias else {}
-        y = drawn.builder.single("linear", x=x, weight=drawn.constant("w", outputs, inputs), **more)
+        weight = drawn.constant("w", outputs, inputs, by_columns=op != "linear")
+        y = drawn.builder.single("linear", x=x, weight=weight, **more)
     else:
         shape = (outputs, inputs) if op == "turned" else (inputs, outputs)
         y = drawn.builder.single("matmul", x=x, y=drawn.constant("w", *shape), transpose_x=np.bool_(False),

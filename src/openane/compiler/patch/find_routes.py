@@ -22,7 +22,15 @@ from openane.compiler.lower.constant_arrays import address
 from openane.compiler.lower.provenance import Traced, keeps_weights
 from openane.compiler.lower.situations import Situation
 from openane.compiler.partition.program import CompiledPiece
-from openane.compiler.weights.layout_records import ConstantPiece, ConstantRecord, Fold, FoldOperation, Route, Routes
+from openane.compiler.weights.layout_records import (
+    ConstantPiece,
+    ConstantRecord,
+    Fold,
+    FoldOperation,
+    Route,
+    Routes,
+    WeightView,
+)
 from openane.compiler.weights.pack import PackedCoefficients
 from openane.errors import AneError
 from openane.graph import NUMPY_TYPES, Graph, Node, Value
@@ -38,13 +46,17 @@ REAL = frozenset([name for name, kind in NUMPY_TYPES.items() if kind.kind == "f"
 NORM_OPERANDS = ("mean", "variance", "gamma", "beta", "epsilon")
 
 
+_Place = tuple[int, int, tuple[int, ...]]
+"""Address, bytes, and the shape of a matrix that lies column by column."""
+
+
 class _Constants:
     """The constants of a graph by the memory they lie in."""
 
     def __init__(self, graph: Graph) -> None:
         self.values: dict[str, Value] = {}
         self.counts: dict[str, int] = {}
-        self._places: dict[tuple[int, int], str | None] = {}
+        self._places: dict[_Place, str | None] = {}
         self._named: dict[int, tuple[Value, str | None]] = {}  # by id, which the value keeps while it is here
         twice = set()
         for node in graph.nodes:
@@ -55,8 +67,8 @@ class _Constants:
                     twice.add(name)
                 self.counts[name] = self.counts.get(name, 0) + uses
         for name, value in self.values.items():
-            place, ordered = _place(value)
-            sure = ordered and name not in twice and place not in self._places
+            place, known = _place(value)
+            sure = known and name not in twice and place not in self._places
             self._places[place] = name if sure else None
         self._alone = {name for name in self._places.values() if name is not None}
 
@@ -73,19 +85,26 @@ class _Constants:
         if self.values.get(value.name) is value:
             return value.name if value.name in self._alone else None
         late = isinstance(value, LateConstant) and not value.asked
-        if late or not isinstance(value.data, np.ndarray) or not value.data.flags.c_contiguous:
+        if late or not isinstance(value.data, np.ndarray):
             return None
-        found = self._places.get((address(value.data), value.data.nbytes))
+        place, known = _place(value)
+        found = self._places.get(place) if known else None
         return found if found is not None and self.values[found].dtype == value.dtype else None
 
 
-def _place(value: Value) -> tuple[tuple[int, int], bool]:
-    """Where a constant lies and how many bytes it has, and whether its elements are in order there; of one that is not
-    rounded yet, and lies nowhere, what tells it from others."""
+def _place(value: Value) -> tuple[_Place, bool]:
+    """Where a constant lies and how many bytes it has, and whether its elements lie there in an order that is followed;
+    of one that is not rounded yet, and lies nowhere, what tells it from others."""
     if isinstance(value, LateConstant) and not value.asked:
-        return (id(value), 0), value.digits().flags.c_contiguous
+        return (id(value), 0, ()), _followed_order(value.digits())
     data = value.array()
-    return (address(data), data.nbytes), data.flags.c_contiguous and bool(data.size)
+    turned = () if data.flags.c_contiguous else data.shape
+    return (address(data), data.nbytes, turned), _followed_order(data) and bool(data.size)
+
+
+def _followed_order(data: np.ndarray) -> bool:
+    """Whether elements lie one behind the other row by row, or those of a matrix column by column."""
+    return data.flags.c_contiguous or (data.ndim == 2 and data.flags.f_contiguous)
 
 
 def traced(graph: Graph, compiled: Sequence[CompiledPiece], chip: Chip) -> Routes:
@@ -185,13 +204,14 @@ def _row_route(node: Node, each: Traced, constants: _Constants) -> Route | None:
     name, _, number = each.operand.partition(".")
     operand = node.operands[name]
     value = operand[int(number)] if isinstance(operand, tuple) else operand
-    source = constants.name(value)
-    return None if source is None else Route(source, (1, 1, value.type.elements), None, (), False, (each.piece,))
+    source, piece = constants.name(value), _by_rows(each.piece, value, False)
+    return None if source is None or piece is None else \
+        Route(source, (1, 1, value.type.elements), None, (), False, (piece,))
 
 
 def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
     """A normalisation that runs as an operation of its own: gains and offsets are its weights and biases."""
-    unique = _unique(pieces)
+    unique = _unique([each.piece for each in pieces])
     if unique is None or any((each.operand, each.bias) != ("gain", "offset") for each in pieces):
         return None
     return Route(None, (1, node["x"].shape[1], 1), None, (_norm_step(node, constants),), True, unique)
@@ -203,13 +223,27 @@ def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Ro
     names, biases = {each.operand for each in pieces}, {each.bias for each in pieces}
     if not keeps_weights(before) or len(names) != 1 or biases - {"", "bias"}:
         return None
-    value = before.get(*names) or before.get("y")  # a folded matmul is a linear
-    bias, unique = before.get("bias"), _unique(pieces)
+    value, turned = before.get(*names), False
+    if value is None:  # a folded matmul is a linear
+        value, turned = before.get("y"), _channels_last(before)
+    bias, unique = before.get("bias"), _unique([_by_rows(each.piece, node[each.operand], turned) for each in pieces])
     source, named = constants.name(value), constants.name(bias)
     if value is None or source is None or unique is None or (bias is not None and named is None):
         return None
     steps = _steps(before, behind, constants)
     return Route(source, _extents(before, value, bool(steps)), named, steps, "bias" in biases, unique)
+
+
+def _by_rows(piece: ConstantPiece, value: Value, turned: bool) -> ConstantPiece | None:
+    """The piece with the elements of a constant, or, with `turned`, of the matrix that it is the transpose of, counted
+    row by row and not as they lie in memory; None where these do not follow each other at even distances."""
+    data = value.array()
+    by_column = not data.flags.c_contiguous
+    if by_column == turned or not isinstance(piece.weights, WeightView):
+        return piece
+    rows, columns = data.shape[::-1] if by_column else data.shape
+    seen = WeightView(0, (rows, columns), (1, rows)).through(piece.weights)
+    return None if seen is None else replace(piece, weights=seen)
 
 
 def _unfolded(node: Node) -> tuple[Node, Sequence[Node]]:
@@ -218,10 +252,10 @@ def _unfolded(node: Node) -> tuple[Node, Sequence[Node]]:
     return (node, ()) if folded is None or folded.before is None else (folded.before, folded.users)
 
 
-def _unique(pieces: list[Traced]) -> tuple[ConstantPiece, ...] | None:
-    """Pieces once each; None where two that are different came to be stored once."""
+def _unique(pieces: Sequence[ConstantPiece | None]) -> tuple[ConstantPiece, ...] | None:
+    """Pieces once each; None where two that are different came to be stored once, and where one is not known."""
     found: dict[int, ConstantPiece] = {}
-    same = all(found.setdefault(each.piece.offset, each.piece) == each.piece for each in pieces)
+    same = all(each is not None and found.setdefault(each.offset, each) == each for each in pieces)
     return tuple(found.values()) if same else None
 
 
@@ -229,10 +263,14 @@ def _extents(node: Node, value: Value, folded: bool) -> tuple[int, int, int]:
     """The weight as [outer, channels, inner]; channels are those of the result where something is folded, else the
     first dimension, for want of a need."""
     shape = value.shape
-    product = get_op(node.op).product
-    if folded and product is not None and product.channels_last(node):
+    if folded and _channels_last(node):
         return prod(shape[:-1]), shape[-1], 1
     return 1, shape[0], prod(shape[1:])
+
+
+def _channels_last(node: Node) -> bool:
+    product = get_op(node.op).product
+    return product is not None and product.channels_last(node)
 
 
 def _steps(before: Node, users: Sequence[Node], constants: _Constants) -> tuple[Fold, ...]:

@@ -98,10 +98,13 @@ def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, wei
 def _turn(target: np.ndarray, source: np.ndarray) -> None:
     """target = source, both [groups, rounds, cores, rows, lanes], a lane a row of the source. Few lanes are written one
     after the other, so that numpy's loops are as long as rows, and so are lanes a multiple of pages apart, as the
-    nearest cache has room for few of these; more lanes that lie side by side in the source, too, are not."""
+    nearest cache has room for few of these; more lanes that lie side by side in the source, too, are copied at once."""
     (rows, lanes), step = source.shape[-2:], source.strides[-1]
-    beside = step == source.itemsize
-    if rows < SHORT or (lanes > NARROW and (rows < LONG or beside or (lanes > FEW and step % PAGE))):
+    if lanes > NARROW and step == source.itemsize:
+        together = f"V{lanes * step}"
+        target.view(together)[...] = source.view(together)
+        return
+    if rows < SHORT or (lanes > NARROW and (rows < LONG or (lanes > FEW and step % PAGE))):
         target[...] = source
         return
     for lane in range(lanes):

@@ -9,7 +9,6 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import RoundedArray, Value
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
-from openane.ops.contiguous import contiguous
 
 
 def _matmul(step: OnnxStep) -> Operand:
@@ -20,8 +19,9 @@ def _matmul(step: OnnxStep) -> Operand:
 
 
 def _rows(step: OnnxStep, rows: np.ndarray, source: np.ndarray) -> np.ndarray | RoundedArray:
-    """The weight of a linear layer, with digits that fp16 has not where its source is to keep them."""
-    weight = contiguous(step.half(rows, 1))
+    """The weight of a linear layer, with digits that fp16 has not where its source is to keep them. It lies in memory
+    as its source does: a program has the channels beside each other, as matrices have that are not transposed."""
+    weight = step.half(rows, 1)
     return RoundedArray(weight, np.asarray(rows, np.float32)) if step.constants.detailed(source) else weight
 
 
