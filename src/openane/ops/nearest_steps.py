@@ -1,10 +1,11 @@
 """nearest_steps: numbers rounded to whole steps of quantisation, held between two of them, and made numbers again.
 
 With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + zero). With a second tensor y it is the
-steps of ratio * x + y, or of x * y, as `function` says (step_pairs), with `axes` those of the sum of x over these,
-dimensions that `keep_dims` keeps. Without `units`, x is 1536 and a whole number, as a sum is that was rounded with 1536
-among its terms. Not one of MIL's own operations: it is recognised where
-it is written out (written_steps).
+steps of ratio * x + y, or of x * y, as `function` says (step_pairs), and with `counts` of ratio * (counts[0] * x +
+counts[1] * y) + counts[2] * x + counts[3] * y, where fp16 holds both sums (step_factors); with `axes` those of the sum
+of x over these, dimensions that `keep_dims` keeps. Without `units`, x is 1536 and a whole number, as a sum is that was
+rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where it is written out
+(written_steps).
 
 The planar engine computes in fp32 and rounds what it stores, ties to even. Numbers of fp16 are 1 apart from 1024 to
 2048: a product plus 1536 is rounded to whole steps by being stored. One factor in fp16 would move the product by up to
@@ -13,7 +14,7 @@ an eighth of a step, two hold nearly all digits of fp32. Beyond 512 steps the di
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from openane.ops.rules import ENGINE
 from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Parameter
 from openane.ops.stages import Stages
+from openane.ops.step_factors import ALONE
 from openane.ops.written_steps import ENDS, MOST, NAME, two_factors, written_steps
 
 PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
@@ -40,6 +42,7 @@ PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind=
               Parameter("scale", const=True, default=1.0, kind="number"), Parameter("y", default=None),
               Parameter("function", const=True, default="add", kind="string", choices=("add", "mul")),
               Parameter("ratio", const=True, default=1.0, kind="number"),
+              Parameter("counts", const=True, default=None, kind="int32"),
               Parameter("axes", const=True, default=None, kind="int32"),
               Parameter("keep_dims", const=True, default=True, kind="bool"))
 
@@ -76,16 +79,18 @@ def _check_second(arguments: Arguments, x: Value) -> None:
         raise refusal(NAME, "y", f"must broadcast to {list(x.shape)}", list(y.shape))
     if not arguments.number("ratio") or half(arguments.number("ratio")) != arguments.number("ratio"):
         raise refusal(NAME, "ratio", "must be a number of fp16 other than 0", arguments.number("ratio"))
+    arguments.vector("counts", ALONE)
 
 
 def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high: np.ndarray, zero: np.ndarray,
-               scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray, axes: np.ndarray | None,
-               keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
+               scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray,
+               counts: np.ndarray | None, axes: np.ndarray | None, keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float64)
     if axes is not None:
         wide = wide.sum(tuple(int(axis) for axis in axes), keepdims=bool(keep_dims))
     if y is not None:
-        wide = wide * y if function == "mul" else wide * float(ratio) + y
+        of_x, of_y, more_x, more_y = ALONE if counts is None else counts.astype(np.float64)
+        wide = wide * y if function == "mul" else float(ratio) * (of_x * wide + of_y * y) + more_x * wide + more_y * y
     with np.errstate(invalid="ignore"):
         whole = np.rint(wide - WHOLE if units is None else wide * float(units))
     return ((np.clip(whole, low, high) + zero.astype(np.float64)).astype(x.dtype) * x.dtype.type(scale),)
@@ -112,10 +117,20 @@ def _pair(stages: Stages, node: Node, lowering: Lowering, x: Tensor) -> Tensor:
     arguments, y = Arguments(NAME, PARAMETERS, node.operands), lowering.read(node["y"])
     units = arguments.number("units")
     if arguments.text("function", ("add", "mul")) == "add":
+        counts = arguments.vector("counts", ALONE)
+        x, y = _added(stages, x, y, counts[:2]), _added(stages, x, y, counts[2:])
         return stages.planar(x, y, pre_scale=arguments.number("ratio"), scale=half(units), bias=WHOLE)
     factors = two_factors(units)
     assert factors is not None, "what infer lets through"
     return stages.times(x, y, pre_scale=factors[0], scale=factors[1], bias=WHOLE)
+
+
+def _added(stages: Stages, x: Tensor, y: Tensor, counts: Sequence[int]) -> Tensor:
+    """So many times x and y: whole numbers that fp16 holds."""
+    of_x, of_y = counts
+    if (of_x, of_y) in (ALONE[:2], ALONE[2:]):
+        return x if of_x else y
+    return stages.planar(x, y, pre_scale=of_x / of_y, scale=of_y)
 
 
 def _summed(node: Node, lowering: Lowering, x: Tensor) -> Tensor:

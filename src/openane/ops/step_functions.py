@@ -62,6 +62,7 @@ def step_function(node: Node, units: float, around: Surroundings) -> StepFunctio
         return None
     middle = int(np.rint((low + high) / 2))
     exact = _results(whole * np.float32(stated_of(steps, "scale")), x, nodes) / np.float32(1 / units) - middle
+    whole, exact = _with_results(whole, exact)
     low, high = low - middle, high - middle
     nearest = np.clip(np.rint(exact + middle) - middle, low, high)
     made = step_table(Wanted(whole, np.clip(exact, low - 1, high + 1), nearest, np.full_like(whole, low),
@@ -69,6 +70,14 @@ def step_function(node: Node, units: float, around: Surroundings) -> StepFunctio
     if made is None or made[0].error > 1 or made[1] > FEW:
         return None
     return StepFunction(x, made[0], middle)
+
+
+def _with_results(whole: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers from the first to the last for which a function, as a root or a logarithm, has a result, and these; none
+    where some between them have none."""
+    places = np.flatnonzero(~np.isnan(exact))
+    some = slice(places[0], places[-1] + 1) if len(places) and np.ptp(places) + 1 == len(places) else slice(0)
+    return whole[some], exact[some]
 
 
 def _results(numbers: np.ndarray, x: Value, nodes: list[Node]) -> np.ndarray:

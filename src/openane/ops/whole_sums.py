@@ -8,32 +8,35 @@ steps, each times the same activation. What a bias is beside a whole number is t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import field, replace
 
 import numpy as np
 
 from openane.graph import Graph, Node, TensorType, Value
-from openane.ops import get_op, step_pairs
+from openane.ops import step_pairs
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import average_of
 from openane.ops.build import GraphBuilder
-from openane.ops.conv import conv_window
 from openane.ops.exponents import products
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.moved import numbers_from
 from openane.ops.rewriter import fresh_name
-from openane.ops.rounding import WHOLE
+from openane.ops.rounding import EXACT_WHOLE, WHOLE
 from openane.ops.step_functions import Surroundings, step_function
+from openane.ops.step_layers import counting_form, inner_tap, parts_of_steps
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.step_products import step_product
+from openane.ops.step_windows import ODD, window_sums
 from openane.ops.weights import constant, numbers
-from openane.ops.written_steps import NAME, number, stated_of
+from openane.ops.written_steps import NAME, number, stated_of, two_factors
 from openane.record_classes import dataclass
 
 SMALL = 2.0 ** -9
 """A part of a step that sums may be off."""
-MOST_DIMENSIONS = 5
+SAME_STEP = 2.0 ** -22
+"""How far from 1 steps of a step may be and mean 1: both are numbers of fp32."""
 MATMUL = "matmul"
 LONGEST = 8192
 """Of how many products a sum may be that has 1536 among them: longer ones are made in parts, each rounded to fp16."""
@@ -88,12 +91,12 @@ class _Sums:
         if units is None:
             self.nodes.append(node)
             return
-        form = _form(node)
-        if form is None:
-            given = self._mean(node, units) or self._product(node, units) or step_pairs.pair(
-                node, units, self._known, self._times, max(map(largest, self.users[id(node.output)]))) \
-                or self._function(node, units)
-        else:
+        form, given = counting_form(node, self.producers), self._averages(node, units)
+        if given is None and form is None:
+            given = self._mean(node, units) or self._windows(node, units) or self._product(node, units) \
+                or step_pairs.pair(node, units, self._known, self._times,
+                                   max(map(largest, self.users[id(node.output)]))) or self._function(node, units)
+        elif given is None and form is not None:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
             given = Counted({"x": sums})
@@ -123,6 +126,30 @@ class _Sums:
         return Counted({"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
                         "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
                         "units": number(f"{name}_units", units * found.factor * stated_of(steps, "scale"))})
+
+    def _averages(self, node: Node, units: float) -> Counted | None:
+        """The operands of a nearest_steps in place of averages in parts of a step (step_layers), of which the planar
+        engine takes the even one in the middle between two; None where the node makes none."""
+        steps = self._known(node.output, True) if parts_of_steps(node) is not None else None
+        if steps is None:
+            return None
+        return Counted({"x": self._times(node.output, 1),
+                        "units": number(f"{node.output.name}_units", _same(units * stated_of(steps, "scale")))})
+
+    def _windows(self, node: Node, units: float) -> Counted | None:
+        """The operands of a nearest_steps in place of an average pool of steps (step_windows); None where the node is
+        none."""
+        steps = self._known(node["x"]) if node.op == "avg_pool" else None
+        units *= 0.0 if steps is None else stated_of(steps, "scale")
+        found = None if steps is None else window_sums(node, self._times(node["x"], 1), largest(steps), self.names)
+        if found is None or two_factors(units * found.factor) is None:
+            return None
+        self.nodes += found.nodes
+        operands = {"x": found.sums, "units": number(f"{node.output.name}_units", units * found.factor)}
+        if found.shares is not None:
+            operands |= {"y": _halves(f"{node.output.name}_shares", found.shares),
+                         "function": Value("function", TensorType("string", ()), "mul")}
+        return Counted(operands)
 
     def _product(self, node: Node, units: float) -> Counted | None:
         """The operand of a nearest_steps in place of a product of two tensors of steps (step_products); None where the
@@ -178,9 +205,7 @@ class _Sums:
         first = from_half(to_half(weight.astype(np.float32))).astype(np.float64)
         rows = from_half(to_half((WHOLE + bias).astype(np.float32))).astype(np.float64)
         left, rest = weight - first, bias - (rows - WHOLE)
-        tap = _inner_tap(node, weight) if np.abs(rest).max() > SMALL else None
-        if parts.groups > 1 and parts.x.type.rank >= MOST_DIMENSIONS:
-            left, tap = np.zeros_like(left), None
+        tap = inner_tap(node, weight) if np.abs(rest).max() > SMALL else None
         pieces = [first, left] if left.any() else [first]
         if tap is not None:
             ones = np.zeros((len(weight), 1, *weight.shape[2:]))
@@ -195,34 +220,36 @@ class _Sums:
 
     def _parts(self, node: Node, units: float) -> _Parts:
         """Operands of a product; where x is some steps of a size, it becomes their number."""
-        x, weight = node["x"], numbers(node["weight"]).astype(np.float64) * units
+        x, weight, size = node["x"], numbers(node["weight"]).astype(np.float64), 1.0
         bias = np.zeros(len(weight)) if node.get("bias") is None else numbers(node["bias"]).astype(np.float64) * units
-        producer = self._known(x)
+        producer = self._known(x, True)
         if producer is not None and "scale" in producer.operands:
-            weight = weight * (scalar(producer["scale"]) or 1.0)
+            size = scalar(producer["scale"]) or 1.0
             x = self._times(x, 1)
         groups = node.get("groups")
-        return _Parts(x, weight, bias, 1 if groups is None else int(groups.array()))
+        return _Parts(x, weight * _same(units * size), bias, 1 if groups is None else int(groups.array()))
 
-    def _known(self, value: Value) -> Node | None:
-        """The nearest_steps that makes a value's numbers, which may have been moved since, as it is by now."""
-        producer = self.producers.get(id(value))
-        while producer is not None and (before := numbers_from(producer)) is not None:
+    def _known(self, value: Value, averaged: bool = False) -> Node | None:
+        """The nearest_steps that makes a value's numbers, as it is by now. They may have been moved since and, where
+        asked for, be averages that fp16 holds as they are."""
+        producer, parts = self.producers.get(id(value)), 1
+        while producer is not None and (before := _read_from(producer, averaged)) is not None:
+            parts *= parts_of_steps(producer) or 1
             producer = self.producers.get(id(before))
-        if producer is None or producer.op != NAME:
+        if producer is None or producer.op != NAME or (parts > 1 and parts * largest(producer) > ODD * EXACT_WHOLE):
             return None
         return self.waiting.get(id(producer), producer)
 
     def _times(self, x: Value, count: float) -> Value:
         """Steps of a size as `count` times their number."""
-        steps = self._known(x)
+        steps = self._known(x, True)
         assert steps is not None, "asked of steps alone"
         if stated_of(steps, "scale") == count:
             return x
         if (id(x), count) not in self.whole:
             made = Value(fresh_name(f"{x.name}_steps", self.names), x.type)
             movement = self.producers[id(x)]
-            before = numbers_from(movement)
+            before = _read_from(movement, True)
             if before is not None:
                 changed, operands = movement, {"x": self._times(before, count)}
             else:
@@ -244,7 +271,7 @@ class _Sums:
             channels = shape[axis] // groups
             count = channels * times + ones
             if groups > 1:
-                shape[axis:axis + 1] = [groups, channels]
+                shape = [shape[0], groups, channels, shape[2], *([math.prod(shape[3:])] if len(shape) > 3 else [])]
                 axis += 1
             piece = x if groups == 1 else self._reshaped(x, shape, f"{x.name}_groups", node)
             single = [1 if place == axis else extent for place, extent in enumerate(shape)]
@@ -270,6 +297,16 @@ def _counted(user: Node, given: Counted) -> Node:
     return replace(user, operands={**rest, **given.operands})
 
 
+def _same(steps: float) -> float:
+    """Steps of a step, 1 where both are the same."""
+    return 1.0 if abs(steps - 1) < SAME_STEP else steps
+
+
+def _read_from(node: Node, averaged: bool) -> Value | None:
+    """What a node moves or, where asked for, averages in parts of a step."""
+    return node["x"] if averaged and parts_of_steps(node) is not None else numbers_from(node)
+
+
 def _halves(name: str, array: np.ndarray) -> Value:
     return Value(name, TensorType("fp16", array.shape), to_half(np.asarray(array, np.float32)))
 
@@ -277,23 +314,3 @@ def _halves(name: str, array: np.ndarray) -> Value:
 def _integers(name: str, data: int | list[int]) -> Value:
     array = np.array(data, np.int32)
     return Value(name, TensorType("int32", array.shape), array)
-
-
-def _form(node: Node) -> Node | None:
-    """A convolution or linear layer with weights that are constants, channels first."""
-    product = get_op(node.op).product
-    made = None if product is None else product.form(node, node.output.name)
-    return made if made is not None and made.op in ("conv", "linear") else None
-
-
-def _inner_tap(node: Node, weight: np.ndarray) -> tuple[int, ...] | None:
-    """The tap that is within x for every result; None where there is none."""
-    if node.op == "linear":
-        return ()
-    taps = []
-    for axis, extent in zip(conv_window(node.operands).axes, node["x"].shape[2:], strict=True):
-        tap, rest = divmod(axis.before, axis.dilation)
-        if rest or tap >= axis.kernel or (axis.result - 1) * axis.stride >= extent:
-            return None
-        taps.append(tap)
-    return tuple(taps)

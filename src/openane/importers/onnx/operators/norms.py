@@ -46,8 +46,8 @@ def _batch_constant(step: OnnxStep, x: Value) -> Operand:
         raise GraphError(f"{step.label}: var + epsilon must be positive, found {variance.min():g}")
     gain = scale / root
     if x.type.rank < 3:
-        shifted = step.add("mul", part="gain", x=x, y=step.half(gain, 1))
-        return step.add("add", x=shifted, y=step.half(offset - mean * gain, 2))
+        shifted = step.add("mul", part="gain", x=x, y=step.rounded(gain, 1))
+        return step.add("add", x=shifted, y=step.rounded(offset - mean * gain, 2))
     middle, factor, shift = _rounded(step, {3: mean, 1: gain, 2: offset})
     return step.add("batch_norm", x=x, mean=middle, variance=np.ones(variance.shape, np.float16), gamma=factor,
                     beta=shift, epsilon=0.0)
