@@ -91,8 +91,43 @@ def padded() -> Network:
             (1, 3, 6, 6), {"w": drawn(8, 3, 3, 3, size=0.3), "pads": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)})
 
 
+def normalised() -> Network:
+    """A batch norm that no convolution takes up."""
+    return ([node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("Relu", ["c"], ["r"]),
+             node("BatchNormalization", ["r", "g", "b", "m", "s"], ["n"]), node("LeakyRelu", ["n"], ["y"], alpha=0.2)],
+            (1, 6, 8, 8), {"w": drawn(8, 6, 3, 3, size=0.2), "g": 1 + drawn(8, size=0.4), "b": drawn(8, size=0.3),
+                           "m": drawn(8, size=0.3) + 0.1, "s": np.abs(drawn(8)) + np.float32(0.3)})
+
+
+def shrunk() -> Network:
+    """tanh(x) - x between convolutions."""
+    return ([node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("Tanh", ["c"], ["t"]), node("Sub", ["t", "c"], ["s"]),
+             node("Conv", ["s", "v"], ["y"], pads=[1] * 4)],
+            (1, 6, 8, 8), {"w": drawn(8, 6, 3, 3, size=0.2), "v": drawn(6, 8, 3, 3, size=0.2)})
+
+
+def stacked() -> Network:
+    """Three residual sums."""
+    nodes, last = [], "x"
+    for name in "abc":
+        nodes += [node("Conv", [last, name], [f"{name}_c"], pads=[1] * 4),
+                  node("Add", [f"{name}_c", last], [f"{name}_s"])]
+        last = f"{name}_s"
+    return ([*nodes, node("Relu", [last], ["y"])], (1, 8, 9, 9),
+            {name: drawn(8, 8, 3, 3, size=0.05 * (place + 1)) for place, name in enumerate("abc")})
+
+
+def averaged() -> Network:
+    """An average of nine between two convolutions, of fewer at the border."""
+    return ([node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+             node("AveragePool", ["c"], ["p"], kernel_shape=[3, 3], pads=[1] * 4),
+             node("Conv", ["p", "v"], ["y"], pads=[1] * 4)],
+            (1, 8, 12, 12), {"w": drawn(8, 8, 3, 3, size=0.1), "v": drawn(8, 8, 3, 3, size=0.15)})
+
+
 NETWORKS: Mapping[str, Callable[[], Network]] = {each.__name__: each for each in (
-    pooled, joined, classifier, perceptron, residual, gate, clipped, attention, resized, flattened, padded)}
+    pooled, joined, classifier, perceptron, residual, gate, clipped, attention, resized, flattened, padded,
+    normalised, shrunk, stacked)}
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]

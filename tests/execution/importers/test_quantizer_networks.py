@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from support.quantised_networks import NETWORKS, Calibration, plain, saved
+from support.quantised_networks import NETWORKS, Calibration, averaged, plain, saved
 
 import openane as ane
 from openane.cli import main
@@ -84,6 +85,22 @@ def test_results_are_those_of_onnxruntime(name: str, form: QuantFormat, tmp_path
     assert every.max() < (0.2 if name in SAME else 2.2 if name in GATES else 1.2)
     assert np.mean(every > 1.2) < 0.002
     assert np.mean(every > 0.5) < 0.35, "most are the same number"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_averages_are_as_near_as_onnxruntime_is_to_itself(way: str, tmp_path: Path) -> None:
+    """In the middle between two steps it takes another one with its optimisations than without, and the convolution
+    behind it makes several of its own of that."""
+    network = averaged()
+    saved(network, tmp_path / "m.onnx")
+    quantize_static(tmp_path / "m.onnx", tmp_path / "q.onnx", Calibration(network[1]), **WAYS[way])
+    x = np.random.default_rng(99).standard_normal(network[1]).astype(np.float32)
+    wanted, step = plain(tmp_path / "q.onnx")(x), step_of(tmp_path / "q.onnx")
+    optimised = onnxruntime.InferenceSession(tmp_path / "q.onnx").run(None, {"x": x})[0]
+    found = ane.run(ane.compile(ane.load_graph(tmp_path / "q.onnx")), {"x": x})["y"]
+    ours, own = (np.abs(each - wanted) / step for each in (found, optimised))
+    assert ours.max() < max(own.max(), 1) + 0.2
+    assert np.mean(ours > 0.5) < 0.2
 
 
 @pytest.mark.parametrize("name", NETWORKS)
