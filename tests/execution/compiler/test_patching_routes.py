@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import openane as ane
 from openane.compiler import Model, compile
 from openane.compiler.artifact.bundle import model_files, read_model
 from openane.compiler.artifact.source_graphs import FUNCTIONS
@@ -241,3 +242,11 @@ def test_numbers_that_change_more_than_bytes_are_not_taken(name: str, value: flo
     y = drawn.conv(drawn.builder.input("x", "fp16", (1, 16, 10, 10)), 24, 1, 3, 1, True, "first")
     model = compile(drawn.builder.finish({"y": drawn.affine(y, "batch_norm", "affine")}))
     same(model, {name: np.full_like(drawn.arrays[name], value)}, routed=False)
+
+
+def test_constants_of_more_dimensions_may_lie_in_another_order() -> None:
+    builder = GraphBuilder("turned")
+    turned = np.arange(24, dtype=np.float16).reshape(4, 3, 2).T
+    graph = builder.finish({"y": builder.single("add", x=builder.input("x", "fp16", (2, 3, 4)), y=turned)})
+    found = ane.run(compile(graph), {"x": np.ones((2, 3, 4), np.float16)}, "simulator")["y"]
+    assert np.array_equal(found, turned + np.float16(1))

@@ -241,6 +241,8 @@ def _by_rows(piece: ConstantPiece, value: Value, turned: bool) -> ConstantPiece 
     by_column = not data.flags.c_contiguous
     if by_column == turned or not isinstance(piece.weights, WeightView):
         return piece
+    if data.ndim != 2:
+        return None
     rows, columns = data.shape[::-1] if by_column else data.shape
     seen = WeightView(0, (rows, columns), (1, rows)).through(piece.weights)
     return None if seen is None else replace(piece, weights=seen)
