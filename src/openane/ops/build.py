@@ -16,7 +16,7 @@ from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
 from openane.ops.built_before import Types, again, keep, kept, met_before, told
-from openane.ops.late_constant import LateConstant, rounds_later
+from openane.ops.late_constant import LateConstant, peak_to_round
 from openane.ops.operands import (
     MAXIMUM_ELEMENTS,
     PLAIN,
@@ -90,7 +90,8 @@ class GraphBuilder:
     def late(self, digits: np.ndarray, name: str) -> Value | None:
         """A constant in fp16 of numbers in float32, which are rounded when somebody asks for it; None of few numbers,
         and where fp16 does not hold one of them."""
-        return LateConstant.of(self._unique(name), _owned(digits)) if rounds_later(digits) else None
+        peak = peak_to_round(digits)
+        return None if peak is None else LateConstant.of(self._unique(name), _owned(digits), peak)
 
     def add(self, op_name: str, name: str | None = None, source: str = "",
             **operands: Given) -> Value | tuple[Value, ...]:

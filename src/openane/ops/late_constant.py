@@ -8,9 +8,11 @@ from typing import TypeVar
 import numpy as np
 
 from openane.graph import RoundedConstant, TensorType, Value
-from openane.ops.half_bits import LEAST, all_finite, to_half
+from openane.ops.half_bits import INFINITE, LEAST, to_half
 
 Kind = TypeVar("Kind")
+Peak = tuple[float, int]
+"""The largest magnitude among numbers, and where it is, counted row by row."""
 
 
 class _Late(Value):
@@ -47,12 +49,24 @@ class _Late(Value):
 class LateConstant(_Late, RoundedConstant):
     """A constant whose numbers are those of `stated`, float32, each rounded to fp16, which holds all of them."""
 
-    __slots__ = ()
+    __slots__ = ("_peak",)
+    _peak: Peak
 
     @staticmethod
-    def of(name: str, stated: np.ndarray) -> LateConstant:
-        """Of numbers that `rounds_later`."""
-        return _filled(LateConstant, name=name, type=TensorType("fp16", stated.shape), stated=stated, exponent=0)
+    def of(name: str, stated: np.ndarray, peak: Peak | None = None) -> LateConstant:
+        """Of numbers that have a `peak_to_round`, which may be known."""
+        made = _filled(LateConstant, name=name, type=TensorType("fp16", stated.shape), stated=stated, exponent=0)
+        if peak is not None:
+            object.__setattr__(made, "_peak", peak)
+        return made
+
+    def peak(self) -> Peak:
+        """The largest magnitude of the numbers in all their digits, looked for once."""
+        try:
+            return self._peak
+        except AttributeError:
+            object.__setattr__(self, "_peak", _peak_of(self.digits()))
+            return self._peak
 
     def in_its_type(self) -> Value:
         """The constant in fp16 alone, which is not rounded for that either."""
@@ -103,6 +117,15 @@ def beginning(constant: Value, count: int) -> np.ndarray:
     return np.asarray(constant.array().flat[:count])
 
 
-def rounds_later(digits: np.ndarray) -> bool:
-    """Whether numbers may be a `LateConstant`, and are as many as make that worth it."""
-    return digits.dtype == np.float32 and digits.size >= LEAST and all_finite(digits)
+def peak_to_round(digits: np.ndarray) -> Peak | None:
+    """The largest magnitude of numbers that may be a `LateConstant`, and are as many as make that worth it; None of
+    others."""
+    peak = _peak_of(digits) if digits.dtype == np.float32 and digits.size >= LEAST else None
+    return peak if peak is not None and peak[0] < INFINITE else None
+
+
+def _peak_of(numbers: np.ndarray) -> Peak:
+    """The largest magnitude, NaN where one is NaN."""
+    highest, lowest = int(numbers.argmax()), int(numbers.argmin())
+    above, below = float(numbers.flat[highest]), -float(numbers.flat[lowest])
+    return (below, lowest) if below > above else (above, highest)

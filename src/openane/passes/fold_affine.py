@@ -13,7 +13,7 @@ from openane.ops import get_op
 from openane.ops.affine import gain_and_offset, may_be_affine
 from openane.ops.half_bits import half_into, to_half
 from openane.ops.half_products import chunks, half_products
-from openane.ops.halves import halves_finite
+from openane.ops.halves import SMALLEST_NORMAL, halves_finite
 from openane.ops.late_constant import LateConstant
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
@@ -27,6 +27,8 @@ Affine = tuple[np.ndarray, np.ndarray]
 
 OVERFLOW = 65520.0
 """The smallest number that fp16 rounds to infinity."""
+ROUNDED = 2.0 ** -9
+"""More than the share of itself by which a number changes that is rounded to fp16, twice."""
 
 
 def fold_affine(graph: Graph, digits: bool = False) -> Graph:
@@ -127,7 +129,7 @@ def _with(node: Node, user: Node, affine: Affine, digits: bool = False) -> Node 
     if product is None or made is None:
         return None
     weight, bias = made["weight"], made.get("bias")
-    seen = _Channels(weight, (gain,), product)
+    seen = _Channels.of(weight, (gain,), product)
     shift = (0 if bias is None else numbers(bias).astype(np.float64)) * gain + offset
     if not (_largest(shift) < OVERFLOW and (was_folded(weight, product, seen.key) or seen.take_gains())):
         return None
@@ -154,7 +156,7 @@ def _at_once(node: Node, chain: Sequence[tuple[Node, Affine]], digits: bool) -> 
     if product is None or form is None or not isinstance(weight, RoundedConstant) or weight.dtype != "fp16":
         return None
     gains, shifts = _steps(form.get("bias"), [affine for _, affine in chain])
-    seen = _Channels(weight, gains, product)
+    seen = _Channels.of(weight, gains, product)
     if not (_largest(np.concatenate(shifts)) < OVERFLOW and seen.take_each(weight)):
         return None
     biased = form.get("bias") is not None or any(map(np.any, shifts))
@@ -184,21 +186,20 @@ def _largest(numbers: np.ndarray) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Channels:
-    """A weight and the gains its output channels take, one after the other."""
+    """A weight and the gains its output channels take, one after the other; whether a gain is not 1; and what tells
+    these gains from others."""
 
     weight: Value
     gains: tuple[np.ndarray, ...]
     product: Product
+    changed: bool
+    key: bytes
 
-    @property
-    def changed(self) -> bool:
-        """Whether a gain is not 1."""
-        return any((gain != 1).any() for gain in self.gains)
-
-    @property
-    def key(self) -> bytes:
-        """What tells these gains from others."""
-        return b"".join(gain.tobytes() for gain in self.gains)
+    @staticmethod
+    def of(weight: Value, gains: tuple[np.ndarray, ...], product: Product) -> _Channels:
+        """The channels of a weight."""
+        return _Channels(weight, gains, product, any((gain != 1).any() for gain in gains),
+                         b"".join(gain.tobytes() for gain in gains))
 
     def _seen(self, weight: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
         """A view of the weight's numbers, and the gains as they are broadcast to it."""
@@ -210,13 +211,15 @@ class _Channels:
         late = isinstance(self.weight, LateConstant)
         if self.weight.dtype == "fp16" and not self.changed:
             return late or halves_finite(self.weight.array())
+        if self._held_by_peak():
+            return True
         peaks, (gain,) = self._peaks(numbers(self.weight) if late else self.weight.array())
         return _holds(to_half(peaks) if late else peaks, gain)
 
     def take_each(self, like: RoundedConstant) -> bool:
         """Whether fp16 holds the weight, which is `like`, times the first gain, and then times the next ones. Rounding
         keeps the order of numbers, so that the largest of a channel stays it."""
-        if not self.changed or was_folded(like, self.product, self.key):
+        if not self.changed or was_folded(like, self.product, self.key) or self._held_by_peak():
             return True
         exact, gains = self._peaks(like.digits())
         peaks = to_half(exact) if isinstance(like, LateConstant) else self._peaks(like.array())[0]
@@ -225,6 +228,26 @@ class _Channels:
                 return False
             exact = exact * np.abs(gain).astype(np.float32)
             peaks = to_half(exact)
+        return True
+
+    def _held_by_peak(self) -> bool:
+        """Whether the largest number of the weight is known, and says by itself that fp16 holds the weight times each
+        gain, with its digits: that number does, and none becomes too large."""
+        like = self.weight
+        if not isinstance(like, LateConstant):
+            return False
+        seen, gains = self._seen(like.digits())
+        largest, place = like.peak()
+        if seen.shape != like.shape or largest < SMALLEST_NORMAL:
+            return False
+        low = high = largest
+        for gain in gains:
+            sizes = np.abs(gain)
+            at = zip(np.unravel_index(place, seen.shape), sizes.shape, strict=True)
+            own = float(sizes[tuple(min(int(where), extent - 1) for where, extent in at)])
+            low, high = low * own * (1 - ROUNDED), high * float(sizes.max()) * (1 + ROUNDED)
+            if not (high < OVERFLOW and low >= SMALLEST_NORMAL):
+                return False
         return True
 
     def _peaks(self, weight: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:

@@ -16,7 +16,7 @@ from openane.graph.budget import Budget
 from openane.graph.graph import without_stated
 from openane.ops.build import GraphBuilder
 from openane.ops.half_bits import LEAST, to_half
-from openane.ops.late_constant import LateConstant, beginning, rounds_later
+from openane.ops.late_constant import LateConstant, beginning, peak_to_round
 
 SHAPE = (64, 16, 3, 3)
 
@@ -89,7 +89,7 @@ def test_other_attributes_are_none_it_has() -> None:
     (np.ones(LEAST - 1, np.float32), False),
 ])
 def test_what_fp16_does_not_hold_is_rounded_at_once(numbers: np.ndarray, later: bool) -> None:
-    assert rounds_later(numbers) is later
+    assert (peak_to_round(numbers) is not None) is later
 
 
 def normalised(weight: Value) -> Graph:
@@ -113,3 +113,14 @@ def test_what_a_gain_is_folded_into_is_never_rounded_by_itself() -> None:
     assert first.patchable.routes == second.patchable.routes
     assert first.graph.nodes[0]["weight"].array().tobytes() == early.array().tobytes()
     assert model_key(normalised(late), "h13", False) == model_key(normalised(early), "h13", False)
+
+
+@pytest.mark.parametrize("least", [-3.0, 3.0])
+def test_the_largest_number_is_known_and_where_it_is(least: float) -> None:
+    numbers = digits()
+    numbers[5, 2, 1, 0] = least
+    constant = LateConstant.of("weight", numbers, peak_to_round(numbers))
+    largest, place = constant.peak()
+    assert (largest, np.unravel_index(place, SHAPE)) == (3.0, (5, 2, 1, 0))
+    assert LateConstant.of("weight", numbers).peak() == constant.peak()
+    assert not constant.asked
