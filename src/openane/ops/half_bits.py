@@ -12,7 +12,7 @@ import numpy as np
 
 from openane.machine_code.patience import patience
 from openane.ops.half_products import BIAS, CHUNK, DROPPED, MIDDLE, SIGN, TAKEN
-from openane.ops.halves import halves_finite
+from openane.ops.halves import SMALLEST_NORMAL, halves_finite
 
 LEAST = 1 << 12
 """Fewer numbers than these numpy converts as fast."""
@@ -80,6 +80,15 @@ def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.n
         halves[:] = numbers
         return False
     np.multiply(numbers, np.float32(BIAS), out=bits.view(np.float32))
+    middle = _shifted(halves, bits, rest)
+    if middle.size:
+        halves[middle] = numbers[middle]
+    return True
+
+
+def _shifted(halves: np.ndarray, bits: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Rounds numbers times BIAS, of which these are the `bits`, but for those in the middle between two of fp16, of
+    which it gives the places; `bits` and `rest` are overwritten."""
     np.bitwise_and(bits, 2 * MIDDLE - 1, out=rest)
     middle = np.flatnonzero(rest == MIDDLE)
     np.add(bits, MIDDLE, out=bits)
@@ -88,9 +97,25 @@ def _round(numbers: np.ndarray, halves: np.ndarray, bits: np.ndarray, rest: np.n
     np.bitwise_and(rest, -SIGN, out=rest)
     np.bitwise_or(bits, rest, out=bits)
     halves.view(np.uint16)[:] = bits.view(np.uint32)
-    if middle.size:
-        halves[middle] = numbers[middle]
-    return True
+    return middle
+
+
+def half_products_into(result: np.ndarray, numbers: np.ndarray, factors: np.ndarray) -> None:
+    """Puts products of float32 numbers, rounded to that, into as many of fp16 that lie one behind the other, as
+    `to_half` rounds them; all are finite. `factors`, float32, are broadcast to the numbers. Where none is so small that
+    it has fewer digits times BIAS, products are made times that at once: what is less than a normal number of fp16 is
+    then rounded to its last digits once and not twice, which makes no difference but in the middle between two."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        small = not np.abs(factors).min(initial=1.0) >= SMALLEST_NORMAL
+        if small or numbers.size > 2 * CHUNK or patience().rounder(numbers.size) is not None:
+            half_into(result, np.ascontiguousarray(numbers * factors), known=True)
+            return
+        bits, rest = (np.empty(numbers.size, np.int32) for _ in range(2))
+        np.multiply(numbers, factors * np.float32(BIAS), out=bits.view(np.float32).reshape(numbers.shape))
+        middle = _shifted(result.reshape(-1), bits, rest)
+        if middle.size:
+            places = np.unravel_index(middle, numbers.shape)
+            result[places] = numbers[places] * np.broadcast_to(factors, numbers.shape)[places]
 
 
 def from_half(array: np.ndarray) -> np.ndarray:

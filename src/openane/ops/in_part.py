@@ -17,11 +17,9 @@ import numpy as np
 
 from openane.graph import Graph, Node, RoundedConstant, Value, substituted
 from openane.ops import get_op
-from openane.ops.batch_norm import constants
 from openane.ops.conv import conv_window
 from openane.ops.evaluate import done_after, evaluate_node, forget, last_uses
-from openane.ops.local_response_norm import PARAMETERS, normed
-from openane.ops.operands import Arguments
+from openane.ops.in_single import single_batch_norm, single_gelu, single_layer_norm, single_response_norm
 from openane.ops.windows_in_part import windows_in_part
 from openane.rounding import round_up
 
@@ -106,7 +104,7 @@ def _in_part(node: Node, arrays: Arrays) -> Results:
     if all(arrays[id(value)].shape == value.shape for value in node.computed()):
         return evaluate_node(node, arrays)
     op = get_op(node.op)
-    rule = _elementwise if op.unary is not None or op.arithmetic is not None else _RULES.get(node.op)
+    rule = _RULES.get(node.op) or (_elementwise if op.unary is not None or op.arithmetic is not None else None)
     found = None if rule is None else rule(node, arrays)
     if found is not None:
         return found
@@ -202,24 +200,12 @@ def _shortest(tensors: Sequence[Value], rank: int, arrays: Arrays) -> dict[int, 
     return left
 
 
-def _local_response_norm(node: Node, arrays: Arrays) -> Results | None:
-    """In float32, where the reference takes eight times as long."""
-    array = arrays[id(node["x"])]
-    if 1 in _cut_of(node["x"], arrays) or array.dtype != np.float32:
-        return None
-    read = Arguments(node.op, PARAMETERS, node.operands)
-    alpha, beta, k = (read.number(name) for name in ("alpha", "beta", "k"))
-    return (normed(array, size=read.integer("size", 1), alpha=alpha, beta=beta, k=k),)
-
-
 def _batch_norm(node: Node, arrays: Arrays) -> Results | None:
-    """In float32, where the reference takes twice the memory."""
-    array = arrays[id(node["x"])]
-    if 1 in _cut_of(node["x"], arrays) or array.dtype != np.float32:
-        return None
-    gain, offset = (numbers.astype(np.float32).reshape(-1, *(1,) * (array.ndim - 2)) for numbers in constants(node))
-    result = array * gain
-    return (np.add(result, offset, out=result),)
+    return None if 1 in _cut_of(node["x"], arrays) else single_batch_norm(node, arrays)
+
+
+def _local_response_norm(node: Node, arrays: Arrays) -> Results | None:
+    return None if 1 in _cut_of(node["x"], arrays) else single_response_norm(node, arrays)
 
 
 def _linear(node: Node, arrays: Arrays) -> Results | None:
@@ -230,7 +216,7 @@ def _linear(node: Node, arrays: Arrays) -> Results | None:
 def _layer_norm(node: Node, arrays: Arrays) -> Results | None:
     x, axes = node["x"], node.get("axes")
     along = range(x.type.rank) if axes is None else [axis % x.type.rank for axis in axes.array().ravel().tolist()]
-    return None if set(along).intersection(_cut_of(x, arrays)) else evaluate_node(node, arrays)
+    return None if set(along).intersection(_cut_of(x, arrays)) else single_layer_norm(node, arrays)
 
 
 def _softmax(node: Node, arrays: Arrays) -> Results:
@@ -317,6 +303,6 @@ _RULES: Mapping[str, Callable[[Node, Arrays], Results | None]] = {
     **dict.fromkeys(("reshape", "squeeze", "expand_dims"), _reshape),
     "batch_norm": _batch_norm, "local_response_norm": _local_response_norm, "concat": _concat,
     "linear": _linear, "layer_norm": _layer_norm, "softmax": _softmax, "matmul": _matmul,
-    "gather": _gather,
+    "gather": _gather, "gelu": single_gelu,
 }
 """Of operations that may be computed for a part, by name."""

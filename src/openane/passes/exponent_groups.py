@@ -61,6 +61,8 @@ def said_of(graph: Graph) -> Said:
 def _scores_of(graph: Graph, said: Said) -> frozenset[int]:
     """The values that only softmax reads, and what only hands numbers on to it."""
     found, others = set[int](), set(map(id, graph.outputs))
+    if not any(about.relation is Relation.SCORES for about in said.exponents.values()):
+        return frozenset()
     for node in reversed(graph.nodes):
         about, made = said.exponents[id(node)], set(map(id, node.outputs))
         read = {id(value) for value in node.values()}

@@ -11,10 +11,11 @@ import numpy as np
 from openane.graph import Graph, Node, RoundedConstant, Value, as_stated, numpy_type
 from openane.ops import get_op
 from openane.ops.affine import gain_and_offset, may_be_affine
-from openane.ops.half_bits import half_into, to_half
-from openane.ops.half_products import chunks, half_products
+from openane.ops.half_bits import to_half
+from openane.ops.half_products import half_products
 from openane.ops.halves import SMALLEST_NORMAL, halves_finite
 from openane.ops.late_constant import LateConstant
+from openane.ops.put_products import put_products
 from openane.ops.spec import Product
 from openane.ops.weights import constant, numbers, rounded
 from openane.passes.folded_constants import ScaledConstant, remembering
@@ -286,23 +287,11 @@ class _Channels:
         """`_products` in the type of the weight, a part at a time."""
         stated = like.digits()
         result = np.empty_like(stated if isinstance(like, LateConstant) else like.array(), numpy_type(like.dtype))
-        seen, (first, *others) = self._seen(stated)
+        seen, gains = self._seen(stated)
         target = self._seen(result)[0]
         if _turned(target):
-            seen, target, first, *others = (each.T for each in (seen, target, first, *others))
-        more = [gain.astype(np.float32) for gain in others]
-        halves, room = result.dtype == np.float16, np.empty(0, np.float32)
-        for part, factors in chunks(seen, first.astype(np.float32)):
-            numbers = seen[part]
-            if numbers.size > room.size:
-                room = np.empty(numbers.size, np.float32)
-            products = np.multiply(numbers, factors, out=room[:numbers.size].reshape(numbers.shape))
-            for gain in more:
-                np.multiply(products, gain[part] if len(gain) > 1 else gain, out=products)
-            if halves and target[part].flags.c_contiguous:
-                half_into(target[part], products, known=True)
-            else:
-                target[part] = to_half(products, finite=True) if halves else products
+            seen, target, *gains = (each.T for each in (seen, target, *gains))
+        put_products(target, seen, [gain.astype(np.float32) for gain in gains])
         return result
 
     def _scaled_halves(self, weight: np.ndarray) -> np.ndarray:

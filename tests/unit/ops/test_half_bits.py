@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from openane.ops.half_bits import LEAST, from_half, half_and_finite, half_times, to_half
+from openane.ops.half_bits import LEAST, from_half, half_and_finite, half_products_into, half_times, to_half
 from openane.ops.half_products import CHUNK
 from openane.ops.halves import below_zero, halves_finite, largest_magnitude, nonzero
+from openane.ops.put_products import put_products
 
 NUMBERS = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 STEP = 65521
@@ -93,3 +94,22 @@ def test_times_a_power_of_two_keeps_the_shape(array: np.ndarray) -> None:
     found = half_times(np.asarray(array), 2)
     assert found.shape == np.asarray(array).shape
     assert np.array_equal(found, np.asarray(array) * np.float16(4))
+
+
+@pytest.mark.parametrize("scale", [0, -10, -13, -14, -15, -20])
+@pytest.mark.parametrize("along", [0, 1])
+def test_products_are_rounded_as_numpy_rounds_them(scale: int, along: int) -> None:
+    """Of large and of small numbers, many of them in the middle between two of fp16; by gains that float32 has fewer
+    digits for, too, where all are rounded at once."""
+    rng = np.random.default_rng(scale + 50)
+    numbers = np.ldexp(rng.integers(-2 ** 12, 2 ** 12, (40, 300)), rng.integers(-30, -4, (40, 300))).astype(np.float32)
+    numbers[::3] *= rng.standard_normal(300, np.float32)
+    shape = (40, 1) if along else (1, 300)
+    gains = (rng.integers(1, 4, shape) * rng.choice([-1, 1], shape) * 2.0 ** scale).astype(np.float32)
+    made = np.empty(numbers.shape, np.float16)
+    half_products_into(made, numbers, gains)
+    assert np.array_equal(made.view(np.uint16), expected(numbers * gains).view(np.uint16))
+    for several in ([gains], [gains, gains[:, ::-1]]):
+        put_products(made.T, numbers.T, [each.T for each in several])
+        wanted = numbers * several[0] if len(several) == 1 else numbers * several[0] * several[1]
+        assert np.array_equal(made.view(np.uint16), expected(wanted).view(np.uint16))
