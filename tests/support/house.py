@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ops": {"graph", "machine_code", *_FILES},
     "passes": {"graph", "ops", *_FILES},
     "cache": {"formats"},
-    "compiler": {"cache", "requested", "timing"} | _GRAPH | _ENGINE,
+    "compiler": {"cache", "machine_code", "requested", "timing"} | _GRAPH | _ENGINE,
     "importers": {"archives", "graph", "ops", "formats", "requested"},
     "simulator": {"cache", "machine_code", *_FILES},
     "timing": _FILES,

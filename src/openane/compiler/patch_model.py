@@ -21,8 +21,7 @@ from openane.chips import get_chip
 from openane.chips.coefficients import HALFWORD, Channel, CoefficientFormat
 from openane.compiler.model import CompiledModel
 from openane.compiler.partition.planning import plan
-from openane.compiler.patch.find_routes import traced
-from openane.compiler.patch.patchable import Patchable
+from openane.compiler.patch.later_routes import patchable
 from openane.compiler.weights.layout_records import ConstantRecord, Routes
 from openane.engine import Coefficients, CoefficientSection, Convolution, Operation, Packing, geometry_of
 from openane.errors import FormatError, GraphError, ProgramError, UnsupportedError
@@ -102,7 +101,7 @@ def recompiled(model: M, arrays: Mapping[str, np.ndarray]) -> PatchedModel[M]:
             _check_same(before, piece.program)
         programs.append(replace(before, constants=piece.program.constants))
     patched = replace(model, programs=tuple(programs), steps=made.steps, source=graph,
-                      patchable=Patchable(traced(graph, made.pieces, chip), chip.limits))
+                      patchable=patchable(graph, made.pieces, chip))
     why = in_place(model, arrays) or "these numbers change more than bytes where they are written in place"
     return PatchedModel(patched, model.programs, why)
 

@@ -17,11 +17,10 @@ from openane.compiler.partition.capacity import Capacity
 from openane.compiler.partition.events import Tell
 from openane.compiler.partition.hosting import AllowHost
 from openane.compiler.partition.planning import PartitionPlan
-from openane.compiler.patch.find_routes import traced
-from openane.compiler.patch.patchable import Patchable
+from openane.compiler.patch.later_routes import patchable, with_values
 from openane.compiler.records import Port, State
 from openane.compiler.search import best_plan
-from openane.graph import Graph, Value, numpy_type, without_stated
+from openane.graph import Graph, Value, in_their_types, numpy_type
 from openane.ops import get_op
 
 
@@ -38,19 +37,21 @@ def compile_graph(graph: Graph, target: str, allow_host: AllowHost = False, tell
     inputs = tuple(ports[value.name] for value in graph.inputs if value.name not in held)
     outputs = tuple(ports[value.name] for value in graph.outputs)
     zeros = {value.name: np.zeros(value.shape, numpy_type(value.dtype)) for value in plain.states}
+    kept, in_types = _kept(graph, made)
+    traced = kept if plain.graph is graph else with_values(plain.graph, in_types)
     return CompiledModel(
         graph.name, target, inputs, outputs, tuple(piece.program for piece in made.pieces), made.steps,
-        report(plain.graph, made, (*inputs, *outputs)), _kept(graph, made),
+        report(plain.graph, made, (*inputs, *outputs)), kept,
         concerns(made.graph, None if samples is None else zeros | dict(samples)), states,
         known_programs=tuple(piece.known() for piece in made.pieces),
-        patchable=Patchable(traced(plain.graph, made.pieces, chip), chip.limits))
+        patchable=patchable(traced, made.pieces, chip, in_types))
 
 
-def _kept(graph: Graph, made: PartitionPlan) -> Graph:
+def _kept(graph: Graph, made: PartitionPlan) -> tuple[Graph, Mapping[int, Value]]:
     """The graph as the model keeps it, to be compiled again: constants in their types, with all of their digits where
-    something counts steps."""
+    something counts steps; and what other constants are in their types, by id."""
     counts = any(get_op(node.op).rounds for node in made.graph.nodes)
-    return graph if counts else without_stated(graph)
+    return (graph, {}) if counts else in_their_types(graph)
 
 
 def _port(graph: Graph, value: Value, made: PartitionPlan, chip: Chip) -> Port:

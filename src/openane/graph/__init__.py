@@ -10,6 +10,7 @@ from openane.graph.graph import (
     Value,
     as_stated,
     copy_of,
+    in_their_types,
     substituted,
     with_data,
     without_stated,
@@ -17,5 +18,5 @@ from openane.graph.graph import (
 from openane.graph.types import NUMPY_TYPES, PACKED_BITS, TensorType, mil_type, numpy_type
 
 __all__ = ["NUMPY_TYPES", "PACKED_BITS", "Data", "Graph", "Node", "Operand", "RoundedArray", "RoundedConstant",
-           "TensorType", "Value", "as_stated", "copy_of", "mil_type", "numpy_type", "substituted", "with_data",
-           "without_stated"]
+           "TensorType", "Value", "as_stated", "copy_of", "in_their_types", "mil_type", "numpy_type", "substituted",
+           "with_data", "without_stated"]

@@ -167,14 +167,25 @@ def with_data(value: Value, data: np.ndarray) -> Value:
     return Value(value.name, value.type, data) if isinstance(value, RoundedConstant) else replace(value, data=data)
 
 
+def in_their_types(graph: Graph) -> tuple[Graph, Mapping[int, Value]]:
+    """The graph with constants in their types alone, itself where there are no others; and what became of these, by
+    id."""
+    plain: dict[int, Value] = {}
+    nodes = []
+    for node in graph.nodes:
+        changed = False
+        for value in node.values():
+            if isinstance(value, RoundedConstant):
+                changed = True
+                if id(value) not in plain:
+                    plain[id(value)] = value.in_its_type()
+        nodes.append(substituted(node, plain) if changed else node)
+    return replace(graph, nodes=tuple(nodes)) if plain else graph, plain
+
+
 def without_stated(graph: Graph) -> Graph:
     """The graph with constants in their types alone; itself where there are no others."""
-    plain: dict[int, Value] = {}
-    for node in graph.nodes:
-        for value in node.values():
-            if isinstance(value, RoundedConstant) and id(value) not in plain:
-                plain[id(value)] = value.in_its_type()
-    return replace(graph, nodes=tuple(substituted(node, plain) for node in graph.nodes)) if plain else graph
+    return in_their_types(graph)[0]
 
 
 def substituted(node: Node, values: Mapping[int, Value]) -> Node:

@@ -59,13 +59,16 @@ class ByProcessor:
 class Primitive(StrEnum):
     """What loops call that is no Python: the float32 behind an fp16 word (int32), and the word of a float32, ties to
     even, by the processor; an array of `count` elements, or of `rows` and `columns`, of the type of a number, whose
-    elements are anything, and giving it back, which must be done."""
+    elements are anything, and giving it back, which must be done; eight words each of eight lanes, or of four, put into
+    bytes side by side, one of each lane, and the next ones elsewhere."""
 
     WIDENED = "widened"
     NARROWED = "narrowed"
     ROOM = "room"
     ROWS = "rows"
     GIVEN_BACK = "given_back"
+    TURNED = "turned"
+    FOUR_TURNED = "four_turned"
 
 
 DESCRIBED = (Part, TaskLoop, ByType, ByProcessor, Primitive)
@@ -74,6 +77,8 @@ narrowed: Any = Primitive.NARROWED
 room: Any = Primitive.ROOM
 rows_of: Any = Primitive.ROWS
 give_back: Any = Primitive.GIVEN_BACK
+turned: Any = Primitive.TURNED
+four_turned: Any = Primitive.FOUR_TURNED
 
 
 def part(function: Callable[..., Any]) -> Any:

@@ -1,46 +1,58 @@
-"""When a process brings the loop that rounds numbers: once there are so many that it pays. Until then nothing else of
-this room is imported."""
+"""When a process brings the loops that round numbers and lay out weights: once there are so many that it pays. Until
+then nothing else of this room is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 SOON = 1 << 26
-"""Numbers that numpy takes longer for than it takes to bring a loop whose code was kept."""
+"""Numbers that numpy takes longer for than it takes to bring loops whose code was kept."""
 LATE = 1 << 30
-"""Numbers from which on the loop is compiled where its code was not kept: that takes a second, as they did."""
+"""Numbers from which on loops are compiled where their code was not kept: that takes a second, as they did."""
 NEVER = 1 << 62
+WEIGHTS = "rounding and laying out weights"
 Rounder = Callable[[np.ndarray, np.ndarray], int]
 """See `machine_code.rounding`: float32 numbers [n], and where their fp16 words go, uint16 [n]."""
+Layer = Callable[..., None]
+"""See `machine_code.laying`."""
 
 
 class Patience:
-    """Counts the numbers that are rounded."""
+    """Counts the numbers that are rounded and laid out."""
 
     def __init__(self) -> None:
-        self._rounded, self._enough = 0, SOON
-        self._loop: Rounder | None = None
+        self._seen, self._enough = 0, SOON
+        self._loops: Sequence[Callable[..., Any]] | None = None
 
     def rounder(self, count: int) -> Rounder | None:
         """The loop, for so many numbers more; None where numpy is to round them."""
-        if self._loop is None:
-            self._rounded += count
-            if self._rounded >= self._enough:
-                self._bring(self._rounded >= LATE)
-        return self._loop
+        loops = self._brought(count)
+        return None if loops is None else loops[0]
+
+    def layer(self, count: int) -> Layer | None:
+        """The loop, for so many numbers more; None where numpy is to lay them out."""
+        loops = self._brought(count)
+        return None if loops is None else loops[1]
+
+    def _brought(self, count: int) -> Sequence[Callable[..., Any]] | None:
+        if self._loops is None:
+            self._seen += count
+            if self._seen >= self._enough:
+                self._bring(self._seen >= LATE)
+        return self._loops
 
     def _bring(self, late: bool) -> None:
         from openane.machine_code import machine
-        from openane.machine_code.rounding import ROUND
+        from openane.machine_code.laying import LOOPS
 
         self._enough = NEVER if late else LATE
         with suppress(ImportError):  # there is no numba
-            found = machine.functions([ROUND], "rounding") if late else machine.kept([ROUND])
-            self._loop = None if found is None else found[0]
+            self._loops = machine.functions(LOOPS, WEIGHTS) if late else machine.kept(LOOPS)
 
 
 @cache

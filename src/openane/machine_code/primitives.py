@@ -17,6 +17,7 @@ _intrinsic: Any = intrinsic
 _arrays: Any = arrayobj
 _utils: Any = cgutils
 BYTES = ir.IntType(8).as_pointer()
+EIGHT = 8
 
 
 @_intrinsic
@@ -81,6 +82,50 @@ def _given_back(context, array):  # type: ignore[no-untyped-def]
     return types.void(array), generate
 
 
+def _turning(signature: Any, count: int) -> Any:
+    """What makes the words of `values` at origin + lane * step + row those of `section` at start + places[first + row]
+    + 2 * lane, for so many lanes and eight rows."""
+    words, numbers = ir.VectorType(ir.IntType(16), EIGHT), ir.VectorType(ir.IntType(32), EIGHT)
+    halves = [ir.Constant(numbers, [side + pair // 2 + EIGHT * (pair % 2) for pair in range(EIGHT)])
+              for side in (0, EIGHT // 2)]
+    kept = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
+
+    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        to, start, places, first, values, origin, step = arguments
+        section, rows, source = (_arrays.make_array(signature.args[number])(context, builder, array).data
+                                 for number, array in ((0, to), (2, places), (4, values)))
+        lanes = []
+        for _ in range(count):
+            place = builder.bitcast(builder.gep(source, [origin]), words.as_pointer())
+            lanes.append(builder.load(place, align=2))
+            origin = builder.add(origin, step)
+        lanes += [ir.Constant(words, ir.Undefined)] * (EIGHT - count)
+        for _ in range(3):  # a lane and the one four further alternate: three times turns eight
+            lanes = [builder.shuffle_vector(lanes[number], lanes[number + EIGHT // 2], half)
+                     for number in range(EIGHT // 2) for half in halves]
+        for row, lane in enumerate(lanes):
+            found = builder.shuffle_vector(lane, lane, kept)
+            at = builder.load(builder.gep(rows, [builder.add(first, ir.Constant(first.type, row))]))
+            place = builder.gep(section, [builder.add(start, at)])
+            builder.store(found, builder.bitcast(place, found.type.as_pointer()), align=1)
+        return context.get_dummy_value()
+
+    return generate
+
+
+@_intrinsic
+def _turned(context, section, start, places, first, values, origin, step):  # type: ignore[no-untyped-def]
+    signature = types.void(section, start, places, first, values, origin, step)
+    return signature, _turning(signature, EIGHT)
+
+
+@_intrinsic
+def _four_turned(context, section, start, places, first, values, origin, step):  # type: ignore[no-untyped-def]
+    signature = types.void(section, start, places, first, values, origin, step)
+    return signature, _turning(signature, EIGHT // 2)
+
+
 PRIMITIVES: Mapping[Primitive, Any] = {
     Primitive.WIDENED: _widened, Primitive.NARROWED: _narrowed, Primitive.ROOM: _room, Primitive.ROWS: _rows,
-    Primitive.GIVEN_BACK: _given_back}
+    Primitive.GIVEN_BACK: _given_back, Primitive.TURNED: _turned,
+    Primitive.FOUR_TURNED: _four_turned}

@@ -13,7 +13,8 @@ from functools import cache
 import numpy as np
 
 from openane.machine_code import machine
-from openane.machine_code.rounding import ROUND
+from openane.machine_code.laying import LOOPS
+from openane.machine_code.patience import WEIGHTS
 from openane.record_classes import dataclass
 from openane.simulator.compiled import loops, packed, planar, reducing, windows
 
@@ -57,7 +58,7 @@ def kernels() -> Kernels | None:
         return found
     try:
         made = Kernels(*machine.functions(_LOOPS, "the simulator's loops"))
-        machine.functions([ROUND], "rounding")  # kept for the compiler, which waits long before it compiles it
+        machine.functions(LOOPS, WEIGHTS)  # kept for the compiler, which waits long before it compiles them
     except ImportError:
         return None
     return made

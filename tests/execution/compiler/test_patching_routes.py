@@ -250,3 +250,23 @@ def test_constants_of_more_dimensions_may_lie_in_another_order() -> None:
     graph = builder.finish({"y": builder.single("add", x=builder.input("x", "fp16", (2, 3, 4)), y=turned)})
     found = ane.run(compile(graph), {"x": np.ones((2, 3, 4), np.float16)}, "simulator")["y"]
     assert np.array_equal(found, turned + np.float16(1))
+
+
+def test_what_waits_for_routes_keeps_no_numbers_but_those_of_the_graph() -> None:
+    drawn = Drawn(3)
+    x = drawn.builder.input("x", "fp16", (1, 64, 12, 12))
+    y = drawn.affine(drawn.conv(x, 64, 1, 3, 1, True, "a"), "batch_norm", "n")
+    y = drawn.affine(drawn.conv(y, 64, 1, 1, 1, False, "b"), "mul", "m")
+    model = compile(drawn.builder.finish({"y": y}))
+    assert model.patchable is not None
+    waiting: Any = model.patchable._routes
+    held = {id(value) for node in model.graph.nodes for value in node.values()}
+    seen, more = list(waiting.args[1][0].nodes), 0
+    while seen:
+        node = seen.pop()
+        seen += [*node.users, *(() if node.before is None else (node.before,))]
+        for operand in node.operands.values():
+            if isinstance(operand, Value) and isinstance(operand.data, np.ndarray) and id(operand) not in held:
+                more += operand.data.nbytes
+    assert more < 1 << 12
+    assert {route.weight for route in model.patchable.routes.routes} == {"a_w", "b_w"}

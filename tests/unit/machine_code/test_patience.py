@@ -1,4 +1,4 @@
-"""The compiled loop rounds as numpy does, and is brought when that pays."""
+"""The compiled loop rounds as numpy does, and is brought with the one that lays out weights when that pays."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from support.needs import library
 
 from openane.cache import Cache
 from openane.machine_code import machine
+from openane.machine_code.laying import LOOPS
 from openane.machine_code.patience import LATE, SOON, Patience, Rounder
 from openane.machine_code.rounding import ROUND
 from openane.ops import half_bits
@@ -70,7 +71,7 @@ class _Asked:
 
     def functions(self, loops: object, name: str) -> Sequence[object]:
         self.asked.append("compiled")
-        return [print]
+        return [print, print]
 
 
 def _asked(patience: Patience, asked: _Asked, count: int) -> object:
@@ -79,11 +80,12 @@ def _asked(patience: Patience, asked: _Asked, count: int) -> object:
 
 
 def test_a_loop_that_was_kept_is_brought_for_so_many_numbers() -> None:
-    patience, asked = Patience(), _Asked([len])
+    patience, asked = Patience(), _Asked([len, min])
     assert _asked(patience, asked, SOON - 1) is None
     assert not asked.asked
     assert _asked(patience, asked, 1) is len
     assert _asked(patience, asked, 1) is len
+    assert patience.layer(1) is min
     assert asked.asked == ["kept"]
 
 
@@ -102,11 +104,12 @@ def test_without_numba_numpy_rounds() -> None:
             mock.patch.object(machine, "functions", side_effect=ImportError) as compiled:
         for count in (SOON, LATE, LATE, 1, 1):
             assert patience.rounder(count) is None
+        assert patience.layer(1) is None
     assert compiled.call_count == 1
 
 
-def test_whoever_compiles_the_simulators_loops_compiles_the_one_that_rounds() -> None:
-    """So that later processes have it kept, which few numbers would compile it for."""
+def test_whoever_compiles_the_simulators_loops_compiles_those_for_weights() -> None:
+    """So that later processes have them kept, which few numbers would compile them for."""
     asked: list[Sequence[object]] = []
 
     def functions(loops: Sequence[object], name: str) -> Sequence[object]:
@@ -115,4 +118,4 @@ def test_whoever_compiles_the_simulators_loops_compiles_the_one_that_rounds() ->
 
     with mock.patch.object(kernels, "_kept", return_value=None), mock.patch.object(machine, "functions", functions):
         assert kernels.kernels.__wrapped__() is not None
-    assert asked[1:] == [[ROUND]]
+    assert asked[1:] == [LOOPS]

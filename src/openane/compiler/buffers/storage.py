@@ -19,6 +19,9 @@ SAMPLED = 64
 """Bytes at either end by which constants that may be equal are told apart."""
 KEPT = 1 << 20
 """Bytes from which on constants are not copied once more when all are there."""
+LARGE = 1 << 25
+"""Bytes from which on zeros come from the system, which makes them when they are touched; those of less memory the
+process makes itself, all of them."""
 FIRST_VIRTUAL_SLOT = 1000
 """Slot numbers from here on are virtual: placement replaces them."""
 
@@ -66,7 +69,7 @@ class ConstantPool:
     def __init__(self, limits: Limits, expected: int = 0) -> None:
         """`expected`: about how many bytes will be added."""
         self._slot, self._alignment = limits.slots.constants, limits.memory_alignment
-        self._data = np.zeros(max(expected, KEPT), np.uint8)  # costs no memory until it is written
+        self._data = _room(max(expected, KEPT))
         self._end = 0
         self._offsets: dict[tuple[Hashable, int, bytes, bytes], list[int]] = {}
 
@@ -80,6 +83,8 @@ class ConstantPool:
         offset = round_up(self._end, self._alignment)
         self._reserve(offset + size)
         piece = self._data[offset:offset + size]
+        if len(self._data) < LARGE:
+            self._data[self._end:offset + size] = 0
         write(piece)
         alike = self._offsets.setdefault((owner, size, piece[:SAMPLED].tobytes(), piece[-SAMPLED:].tobytes()), [])
         for known in alike:
@@ -92,7 +97,7 @@ class ConstantPool:
 
     def _reserve(self, end: int) -> None:
         if end > len(self._data):
-            more = np.zeros(max(end, 2 * len(self._data)), np.uint8)
+            more = _room(max(end, 2 * len(self._data)))
             more[:self._end] = self._data[:self._end]
             self._data = more
 
@@ -119,6 +124,11 @@ class ConstantPool:
 
         _, strides = padded(values.shape, self._alignment)
         return Tensor(self._slot, self.fill(count * row, write), values.shape, strides, self._alignment)
+
+
+def _room(size: int) -> np.ndarray:
+    """Memory for constants, of zeros where it is large."""
+    return np.zeros(size, np.uint8) if size >= LARGE else np.empty(size, np.uint8)
 
 
 def padded(shape: tuple[int, ...], align: int, order: tuple[int, ...] | None = None,

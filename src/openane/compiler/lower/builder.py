@@ -48,8 +48,9 @@ def lower(graph: Graph, chip: Chip, shared: frozenset[str] = frozenset()) -> Low
 
 
 def constant_elements(graph: Graph) -> int:
-    """How many numbers the constants have that nodes name."""
-    held = {id(value): value.type for node in graph.nodes for value in node.values() if value.constant}
+    """How many numbers the constants have that nodes name, vectors apart."""
+    held = {id(value): value.type for node in graph.nodes for value in node.values()
+            if len(value.type.shape) > 1 and value.constant}
     return sum(of.elements for of in held.values())
 
 

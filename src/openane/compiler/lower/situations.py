@@ -8,6 +8,7 @@ Two nodes in equal situations become the same engine operations, but for slots a
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 
 import numpy as np
 
@@ -56,9 +57,18 @@ class Situations(Allocation, Fusion, Values):
             told = found.told()
         except _Unlike:
             return None
-        settings = self.chip, self.kernel_slot, self.level, self.close_functions
-        return Situation((settings, told), tuple(found.slots), tuple(found.values.values()), tuple(found.readers),
+        return Situation((self.settings, told), tuple(found.slots), tuple(found.values.values()), tuple(found.readers),
                          found.as_they_are)
+
+    @cached_property
+    def settings(self) -> Told:
+        """What all nodes of a graph have in common."""
+        return self.chip, self.kernel_slot, self.level, self.close_functions
+
+    @cached_property
+    def constants_told(self) -> dict[tuple[int, bool], Told]:
+        """What was said of constants of the graph, by their ids and whether they are held as they are."""
+        return {}
 
     def place_of(self, value: Value) -> Tensor | Reshaped | None:
         """Where a value lies so far."""
@@ -99,13 +109,20 @@ class _Found:
             return self._tensor(value)
         if self._here.place_of(self._here.trace.latest(value)) is not None:
             raise _Unlike  # stored for another node
-        return _constant(value, self.as_they_are)
+        return self._constant(value, self.as_they_are)
+
+    def _constant(self, value: Value, as_they_are: bool) -> Told:
+        """A constant: all of its numbers, or how they lie where these do not matter."""
+        known, key = self._here.constants_told, (id(value), as_they_are)
+        if key not in known:
+            known[key] = _constant(value, as_they_are)
+        return known[key]
 
     def _tensor(self, value: Value) -> Told:
         """A value the program computes: where it lies, and what is done to it as it is read."""
         entered = self._here.entered(value)
         if entered:
-            steps = tuple([self._step(node) for node in entered])
+            steps = tuple([_step(node) for node in entered])
             return steps, self._value(entered[0]["x"])
         known = self._here.place_of(value)
         self.values[id(value)] = value
@@ -114,11 +131,6 @@ class _Found:
         if known is None:
             raise _Unlike
         return value.dtype, value.shape, self._place(known)
-
-    @staticmethod
-    def _step(node: Node) -> Told:
-        return node.op, tuple([(name, _constant(value, False)) for name, value in node.operands.items()
-                               if isinstance(value, Value) and value.constant])
 
     def _place(self, tensor: Tensor) -> Told:
         block = self._here.blocks.table.get(tensor.slot)
@@ -145,10 +157,16 @@ class _Found:
         op = get_op(reader.op)
         ends = op.post is None and op.unary is None and op.arithmetic is None
         kept = ends or keeps_constants(reader)
-        operands = [(name, tuple([_read(value, read, kept) for value in operand]) if isinstance(operand, tuple)
-                     else _read(operand, read, kept)) for name, operand in reader.operands.items()]
+        operands = [(name, tuple([self._read(value, read, kept) for value in operand]) if isinstance(operand, tuple)
+                     else self._read(operand, read, kept)) for name, operand in reader.operands.items()]
         return reader.op, tuple(operands), None if ends else tuple([self._result(value, depth + 1)
                                                                     for value in reader.outputs])
+
+    def _read(self, value: Value, read: Value, kept: bool) -> Told:
+        """An operand of a node that reads the result `read`."""
+        if value.data is None:
+            return value is read, value.dtype, value.shape
+        return self._constant(value, kept)
 
 
 def keeps_constants(node: Node) -> bool:
@@ -158,11 +176,9 @@ def keeps_constants(node: Node) -> bool:
     return op.stores or (op.product is not None and op.product.kept)
 
 
-def _read(value: Value, read: Value, kept: bool) -> Told:
-    """An operand of a node that reads the result `read`."""
-    if value.data is None:
-        return value is read, value.dtype, value.shape
-    return _constant(value, kept)
+def _step(node: Node) -> Told:
+    return node.op, tuple([(name, _constant(value, False)) for name, value in node.operands.items()
+                           if isinstance(value, Value) and value.constant])
 
 
 def _constant(value: Value, as_they_are: bool) -> Told:
@@ -171,7 +187,7 @@ def _constant(value: Value, as_they_are: bool) -> Told:
     if not isinstance(data, np.ndarray):
         return data
     if as_they_are and data.size > 1 and data.dtype.kind == "f":
-        return data.dtype.str, data.shape, data.strides
+        return data.dtype, data.shape, data.strides
     if data.nbytes > LARGEST:
         raise _Unlike
-    return data.dtype.str, data.shape, data.strides, data.tobytes()
+    return data.dtype, data.shape, data.strides, data.tobytes()

@@ -17,11 +17,10 @@ from math import prod
 import numpy as np
 
 from openane.chips import Chip
-from openane.compiler.lower.builder import Builder
 from openane.compiler.lower.constant_arrays import address
 from openane.compiler.lower.provenance import Traced, keeps_weights
-from openane.compiler.lower.situations import Situation
-from openane.compiler.partition.program import CompiledPiece
+from openane.compiler.patch.follow_kernels import followed
+from openane.compiler.patch.traced_nodes import TracedNodes
 from openane.compiler.weights.layout_records import (
     ConstantPiece,
     ConstantRecord,
@@ -31,13 +30,10 @@ from openane.compiler.weights.layout_records import (
     Routes,
     WeightView,
 )
-from openane.compiler.weights.pack import PackedCoefficients
-from openane.errors import AneError
 from openane.graph import NUMPY_TYPES, Graph, Node, Value
 from openane.ops import get_op
 from openane.ops.affine import folding
-from openane.ops.late_constant import LateConstant
-from openane.passes.fold_affine import takes_up
+from openane.ops.late_constant import LateConstant, LateValue
 from openane.passes.folded_constants import FoldedConstant
 
 MANY = 1 << 20
@@ -84,8 +80,7 @@ class _Constants:
     def _found(self, value: Value) -> str | None:
         if self.values.get(value.name) is value:
             return value.name if value.name in self._alone else None
-        late = isinstance(value, LateConstant) and not value.asked
-        if late or not isinstance(value.data, np.ndarray):
+        if _late(value) is not None or not isinstance(value.data, np.ndarray):
             return None
         place, known = _place(value)
         found = self._places.get(place) if known else None
@@ -95,8 +90,9 @@ class _Constants:
 def _place(value: Value) -> tuple[_Place, bool]:
     """Where a constant lies and how many bytes it has, and whether its elements lie there in an order that is followed;
     of one that is not rounded yet, and lies nowhere, what tells it from others."""
-    if isinstance(value, LateConstant) and not value.asked:
-        return (id(value), 0, ()), _followed_order(value.digits())
+    late = _late(value)
+    if late is not None:
+        return (id(value), 0, ()), _followed_order(late.digits())
     data = value.array()
     turned = () if data.flags.c_contiguous else data.shape
     return (address(data), data.nbytes, turned), _followed_order(data) and bool(data.size)
@@ -107,24 +103,35 @@ def _followed_order(data: np.ndarray) -> bool:
     return data.flags.c_contiguous or (data.ndim == 2 and data.flags.f_contiguous)
 
 
-def traced(graph: Graph, compiled: Sequence[CompiledPiece], chip: Chip) -> Routes:
-    """What is known of a graph's constants after its compilation to programs."""
+def _late(value: Value) -> LateConstant | None:
+    """What makes the numbers of a constant that is not rounded yet; None of others."""
+    if isinstance(value, LateValue) and not value.asked:
+        value = value.before
+    return value if isinstance(value, LateConstant) and not value.asked else None
+
+
+def found_routes(graph: Graph, compiled: Sequence[TracedNodes], chip: Chip) -> Routes:
+    """What is known of a graph's constants after its compilation to programs, which have these nodes."""
     constants = _Constants(graph)
-    found = [route for number, piece in enumerate(compiled)
-             for route in _routes(piece, number, constants, chip)]
+    nodes = [[node.node() for node in made.nodes] for made in compiled]
+    found = list[Route]()
+    for number, made in enumerate(compiled):
+        stored = [(nodes[number][at], followed(made.kernels[at], pieces, chip) if at in made.kernels else pieces)
+                  for at, pieces in made.pieces.items()]
+        found += _routes(stored, number, constants)
     routes = tuple(_agreeing(found))
     taken = Counter(name for route in routes for name in route.sources)
-    left = _uses(compiled, constants)
+    left = _uses(nodes, constants)
     known = {name: ConstantRecord(value.dtype, value.shape) for name,
              value in constants.values.items() if name in taken}
     complete = frozenset(name for name in known if taken[name] == constants.counts[name] == left[name])
     return Routes(routes, known, complete)
 
 
-def _uses(compiled: Sequence[CompiledPiece], constants: _Constants) -> Counter[str]:
+def _uses(programs: Sequence[Sequence[Node]], constants: _Constants) -> Counter[str]:
     """How often the programs' operations, and those folded into them, read each constant."""
     found: Counter[str] = Counter()
-    for node in (node for piece in compiled for node in piece.lowered.graph.nodes):
+    for node in (node for nodes in programs for node in nodes):
         folded = next((value for value in node.values() if isinstance(value, FoldedConstant) and value.before), None)
         parts = (node,) if folded is None or folded.before is None else (folded.before, *folded.users)
         found.update(name for part in parts for value in _numbers(part)
@@ -132,71 +139,17 @@ def _uses(compiled: Sequence[CompiledPiece], constants: _Constants) -> Counter[s
     return found
 
 
-def _routes(compiled: CompiledPiece, number: int, constants: _Constants, chip: Chip) -> Iterator[Route]:
-    graph = compiled.lowered.graph
-    users = graph.users()
-    for node in graph.nodes:
-        pieces = compiled.lowered.traced.get(id(node))
-        if not pieces:
-            continue
-        placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces] \
-            if number else list(pieces)
+def _routes(stored: Iterable[tuple[Node, Sequence[Traced]]], number: int, constants: _Constants) -> Iterator[Route]:
+    """The routes to pieces that were stored for nodes of a program."""
+    for node, pieces in stored:
+        placed = [replace(each, piece=replace(each.piece, program=number)) for each in pieces] if number else pieces
         if get_op(node.op).channel_affine is not None:
             made: Iterable[Route | None] = [_norm_route(node, placed, constants)]
         elif keeps_weights(node):
-            readers = users.get(id(node.output), [])
-            if len(readers) == 1 and takes_up(node, readers[0]):
-                continue  # the numbers forbade a fold that others might allow
-            made = [_weight_route(node, _followed(node, placed, chip), constants)]
+            made = [_weight_route(node, placed, constants)]
         else:
             made = [_row_route(node, each, constants) for each in placed]
         yield from (route for route in made if route is not None)
-
-
-def _followed(node: Node, pieces: list[Traced], chip: Chip) -> list[Traced]:
-    """The pieces, those that are no views as elements picked one by one; none where these are not found."""
-    if all(each.weights is None for each in pieces):
-        return pieces
-    weight = node["weight"].array()
-    numbers = _numbered(node, chip)
-    if len(numbers) != len(pieces):
-        return []
-    flat, found = np.append(np.zeros(1, weight.dtype), weight), list[Traced]()
-    for each, order in zip(pieces, numbers, strict=True):
-        if each.weights is not None and (order.shape != each.weights.shape or (flat[order] != each.weights).any()):
-            return []
-        found.append(each if each.weights is None else each.picked(order))
-    return found
-
-
-def _numbered(node: Node, chip: Chip) -> list[np.ndarray]:
-    """What is packed when the node is lowered alone with its weight's elements numbered from 1 on."""
-    weight = node["weight"]
-    numbers = np.arange(1, weight.type.elements + 1, dtype=np.float32).reshape(weight.shape)  # PICKED of them at most
-    alone = replace(node, operands={**node.operands, "weight": replace(weight, data=numbers)})
-    try:
-        with np.errstate(over="ignore"):
-            numbering = _Numbering(Graph((node["x"],), (alone,), node.outputs), chip)
-            numbering.lower(alone)
-    except AneError:
-        return []
-    made = () if id(alone) in numbering.trace.lost else numbering.trace.pieces.get(id(alone), ())
-    orders = (each.piece.weights.of(numbers.reshape(-1)) if each.weights is None else each.weights for each in made)
-    return [order.astype(np.int32) for order in orders]
-
-
-class _Numbering(Builder):
-    """Lowers a node to see what is packed, which is stored nowhere."""
-
-    def situation(self, node: Node) -> Situation | None:
-        """What is packed is asked for: no node is lowered as another one was."""
-        return None
-
-    def store(self, packed: PackedCoefficients, *, weights: bool, table: bool) -> int:
-        """See recipes.context.RecipeContext."""
-        if weights:
-            self.trace.packed(self.node, packed, 0, table)
-        return 0
 
 
 def _row_route(node: Node, each: Traced, constants: _Constants) -> Route | None:
@@ -209,7 +162,7 @@ def _row_route(node: Node, each: Traced, constants: _Constants) -> Route | None:
         Route(source, (1, 1, value.type.elements), None, (), False, (piece,))
 
 
-def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
+def _norm_route(node: Node, pieces: Sequence[Traced], constants: _Constants) -> Route | None:
     """A normalisation that runs as an operation of its own: gains and offsets are its weights and biases."""
     unique = _unique([each.piece for each in pieces])
     if unique is None or any((each.operand, each.bias) != ("gain", "offset") for each in pieces):
@@ -217,7 +170,7 @@ def _norm_route(node: Node, pieces: list[Traced], constants: _Constants) -> Rout
     return Route(None, (1, node["x"].shape[1], 1), None, (_norm_step(node, constants),), True, unique)
 
 
-def _weight_route(node: Node, pieces: list[Traced], constants: _Constants) -> Route | None:
+def _weight_route(node: Node, pieces: Sequence[Traced], constants: _Constants) -> Route | None:
     """A convolution or product with constant weights and what was folded into it."""
     before, behind = _unfolded(node)
     names, biases = {each.operand for each in pieces}, {each.bias for each in pieces}

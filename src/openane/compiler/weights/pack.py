@@ -3,21 +3,22 @@ says."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache, reduce
 from itertools import groupby
 
 import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, CoefficientPlacement, CoreRun, SparseFormat
+from openane.compiler.weights.lay_out import FOUR, RowPlaces, lay, loop_for, turn
+from openane.compiler.weights.whole_bodies import BodyRows, WholeBody, write_bodies
 from openane.engine import Geometry, Packing
 from openane.record_classes import dataclass
 from openane.rounding import round_up
 
 HOLES = 16
 """Rows with zeros are made one by one while there are that many times as many without."""
-SHORT, NARROW = 16, 4
-"""Rows from which on, and lanes up to which, lanes are packed one by one."""
-LONG, FEW, PAGE = 128, 16, 4096
-"""The same for more lanes that lie apart in the weights; bytes of a page of memory."""
+Part = bytes | np.ndarray | WholeBody
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class PackedCoefficients:
     bias: np.ndarray | None = None
     form: CoefficientPlacement | None = None
     head: bytes = b""
-    parts: tuple[bytes | np.ndarray, ...] = ()
+    parts: tuple[Part, ...] = ()
 
     @property
     def data(self) -> bytes:
@@ -45,10 +46,14 @@ class PackedCoefficients:
 
     def write(self, section: np.ndarray) -> None:
         """Puts the streams into `size` bytes (uint8) that are zero."""
-        place = 0
+        place, whole = 0, list[tuple[int, WholeBody]]()
         for part in filter(len, self.parts):
-            section[place:place + len(part)] = np.frombuffer(part, np.uint8)
+            if isinstance(part, WholeBody):
+                whole.append((place, part))
+            else:
+                section[place:place + len(part)] = np.frombuffer(part, np.uint8)
             place += len(part)
+        write_bodies(section, whole)
         if self.form is None:
             return
         assert self.weights is not None, "what has a form has weights"
@@ -84,31 +89,35 @@ def write_dense(place: CoefficientPlacement, section: np.ndarray, base: int, wei
         values = np.asarray(weights).astype("<f2", copy=False)
         biases = None if bias is None else np.asarray(bias).astype("<f2", copy=False)
     (groups, _, rows), offsets = values.shape, {core: offset for core, offset, _ in place.streams}
+    loop = loop_for(values, [run.count for run in place.runs])
     for run in place.runs:
         start = base + offsets[run.core] + place.head + HALFWORD * run.place
         extents, row = (groups, run.rounds, run.cores), HALFWORD * run.width
         outer = (HALFWORD * place.planes[run.core], (rows + place.bias) * row, run.spacing)
         first = start + row * place.bias
-        target = np.ndarray((*extents, rows, run.count), "<f2", section, first, (*outer, row, HALFWORD))
-        _turn(target, _taken(run, values).swapaxes(3, 4))
+        if loop is not None and run.count % FOUR == 0:
+            lay(loop, section, values, (run.count, rows), *_blocks(run, values.shape, first, outer), RowPlaces(row))
+        else:
+            target = np.ndarray((*extents, rows, run.count), "<f2", section, first, (*outer, row, HALFWORD))
+            turn(target, _taken(run, values).swapaxes(3, 4))
         if biases is not None:
             np.ndarray((*extents, run.count), "<f2", section, start, (*outer, HALFWORD))[...] = _taken(run, biases)
 
 
-def _turn(target: np.ndarray, source: np.ndarray) -> None:
-    """target = source, both [groups, rounds, cores, rows, lanes], a lane a row of the source. Few lanes are written one
-    after the other, so that numpy's loops are as long as rows, and so are lanes a multiple of pages apart, as the
-    nearest cache has room for few of these; more lanes that lie side by side in the source, too, are copied at once."""
-    (rows, lanes), step = source.shape[-2:], source.strides[-1]
-    if lanes > NARROW and step == source.itemsize:
-        together = f"V{lanes * step}"
-        target.view(together)[...] = source.view(together)
-        return
-    if rows < SHORT or (lanes > NARROW and (rows < LONG or (lanes > FEW and step % PAGE))):
-        target[...] = source
-        return
-    for lane in range(lanes):
-        target[..., lane] = source[..., lane]
+@lru_cache(maxsize=1 << 8)
+def _blocks(run: CoreRun, shape: tuple[int, ...], first: int, outer: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Where a run's blocks are among weights [groups, channels, rows], and where they go: from byte `first` on, and
+    `outer` bytes from group to group, round to round, core to core."""
+    groups, channels, rows = shape
+    extents, lanes = (groups, run.rounds, run.cores), rows * run.width
+    taken = _places(extents, (rows * channels, lanes * run.turn, lanes))
+    return rows * run.first + taken, first + _places(extents, outer)
+
+
+def _places(extents: Sequence[int], steps: Sequence[int]) -> np.ndarray:
+    """Where things lie that follow each other in several dimensions."""
+    each = [step * np.arange(extent) for extent, step in zip(extents, steps, strict=True)]
+    return np.asarray(reduce(np.add.outer, each)).reshape(-1)
 
 
 def _taken(run: CoreRun, values: np.ndarray) -> np.ndarray:
@@ -129,7 +138,7 @@ def pack_sparse(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray |
 
     See chips.coefficients.SparseFormat. Every group's streams are padded.
     """
-    streams: dict[int, list[bytes | np.ndarray]] = {}
+    streams: dict[int, list[Part]] = {}
     for group in range(weights.shape[0]):
         _sparse_group(form, streams, weights[group], None if bias is None else bias[group], lanes, table or b"")
         for stream in streams.values():
@@ -143,7 +152,7 @@ def pack_sparse(form: CoefficientFormat, weights: np.ndarray, bias: np.ndarray |
     return PackedCoefficients(end, tuple(places), lanes, Packing.SPARSE, weights, bias, parts=parts)
 
 
-def _sparse_group(form: CoefficientFormat, streams: dict[int, list[bytes | np.ndarray]], weights: np.ndarray,
+def _sparse_group(form: CoefficientFormat, streams: dict[int, list[Part]], weights: np.ndarray,
                   bias: np.ndarray | None, lanes: int, table: bytes) -> None:
     """Appends the blocks of one group, weights [channels, Cin, Kh, Kw]; a stream begins with the table."""
     channels, inputs, *kernel = weights.shape
@@ -161,49 +170,31 @@ def _sparse_group(form: CoefficientFormat, streams: dict[int, list[bytes | np.nd
             known[:, :count] = heads[first:end].reshape(many, count)
         for core, head, body in zip(cores, known, bodies, strict=True):
             streams.setdefault(core, [table]).extend(
-                (head.tobytes(), body.size.to_bytes(form.sparse.length, "little"), body))
+                (head.tobytes(), len(body).to_bytes(form.sparse.length, "little"), body))
         first = end
 
 
-def _bodies(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> list[np.ndarray]:
+def _bodies(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> Sequence[Part]:
     """Weights [blocks, channels, Cin, taps] of blocks alike, each as bytes: slots of `width` halfwords, zeros
     skipped."""
     count, group = values.shape[1], form.values
     if count < width or (width % group and group % width):
         return [_skipped(_slots(block, taps, width), form) for block in values]
-    read = [tap for tap in taps if tap is not None]
-    holes = _has_zeros(values if len(read) == values.shape[3] else values[..., read])
-    return [_without_zeros(body, block, np.flatnonzero(each), taps, form)
-            for body, block, each in zip(_full(values, taps, width, form), values, holes, strict=True)]
-
-
-def _full(values: np.ndarray, taps: list[int | None], width: int, form: SparseFormat) -> np.ndarray:
-    """The bytes [blocks, Cin, bytes] of blocks as wide as they may be, as if no value were zero."""
-    (blocks, _, inputs, _), group = values.shape, form.values
-    lanes, groups, together = min(width, group), max(1, width // group), max(1, group // width)
-    masks, places, end = [], [], 0
-    for first in range(0, len(taps), together):
-        held = [(i, tap) for i, tap in enumerate(taps[first:first + together]) if tap is not None]
-        pitch = form.mask + HALFWORD * lanes * len(held)
-        mask = sum((2 ** lanes - 1) * 2 ** (lanes * slot) for slot, _ in held).to_bytes(form.mask, "little")
-        masks += [(slice(end + i, end + groups * pitch, pitch), byte) for i, byte in enumerate(mask)]
-        places += [(tap, end + form.mask + HALFWORD * lanes * number, pitch) for number, (_, tap) in enumerate(held)]
-        end += groups * pitch
-    body = np.zeros((blocks, inputs, end), np.uint8)
-    for where, byte in masks:
-        body[..., where] = byte
-    for tap, start, pitch in places:
-        place = np.ndarray((blocks, inputs, groups, lanes), "<f2", body, start, (inputs * end, end, pitch, HALFWORD))
-        place[...] = values[..., tap].swapaxes(1, 2).reshape(blocks, inputs, groups, lanes)
-    return body
+    rows, read = BodyRows.of(taps, width, form), [tap for tap in taps if tap is not None]
+    bodies: list[Part] = [WholeBody(values, number, rows) for number in range(len(values))]
+    for number, block in enumerate(values):
+        if np.abs(block).view("<u2").min():  # of one block at a time, which stays at hand
+            continue
+        holes = np.flatnonzero(_has_zeros(block if len(read) == block.shape[2] else block[..., read]))
+        if holes.size:
+            bodies[number] = _without_zeros(rows.laid_out(values[number:number + 1])[0], block, holes, taps, form)
+    return bodies
 
 
 def _without_zeros(body: np.ndarray, values: np.ndarray, holes: np.ndarray, taps: list[int | None],
                    form: SparseFormat) -> np.ndarray:
     """Bytes of rows [Cin, bytes] that were made of [channels, Cin, taps] as if no value were zero; the rows `holes`
     have some."""
-    if not holes.size:
-        return body.reshape(-1)
     if HOLES * holes.size > len(body):
         return _skipped(_slots(values, taps, len(values)), form)
     parts, start = [], 0
@@ -224,9 +215,9 @@ def _slots(values: np.ndarray, taps: list[int | None], width: int) -> np.ndarray
 
 
 def _has_zeros(halves: np.ndarray) -> np.ndarray:
-    """For each block and input [blocks, Cin] of [blocks, channels, Cin, taps] whether a weight is zero."""
+    """For each input of [channels, Cin, taps] whether a weight is zero."""
     bits = np.abs(halves).view("<u2")
-    return np.asarray(bits.min(axis=1).min(axis=-1) == 0)
+    return np.asarray(bits.min(axis=0).min(axis=-1) == 0)
 
 
 def _skipped(slots: np.ndarray, form: SparseFormat) -> np.ndarray:
