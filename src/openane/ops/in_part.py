@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -31,6 +32,10 @@ SHARE, MOST, ENOUGH, WINDOWS = 4, 16, 80, 6
 left nevertheless, two behind five strides of two, and so many windows of the first convolution: rows of attention
 average each other."""
 
+KEPT = 1 << 8
+"""Reshapes of which it is kept what they make of a part."""
+
+Shape = tuple[int, ...]
 Arrays = Mapping[int, np.ndarray]
 """Of a part, by id of the value."""
 Results = tuple[np.ndarray, ...]
@@ -266,7 +271,8 @@ def _reshape(node: Node, arrays: Arrays) -> Results | None:
     return None if shape is None else (array.reshape(shape),)
 
 
-def _shape_of(whole: Sequence[int], part: Sequence[int], made: Sequence[int]) -> list[int] | None:
+@lru_cache(maxsize=KEPT)
+def _shape_of(whole: Shape, part: Shape, made: Shape) -> Shape | None:
     """The shape of the part of what `whole` is given the shape `made`: dimensions that were cut stay, or become one;
     None where others are made of them."""
     shape: list[int] = []
@@ -279,7 +285,7 @@ def _shape_of(whole: Sequence[int], part: Sequence[int], made: Sequence[int]) ->
             return None
         left = prod(part[d] for d in before)
         shape += [left if extent > 1 else 1 for extent in extents]
-    return shape
+    return tuple(shape)
 
 
 def _groups(whole: Sequence[int], made: Sequence[int]) -> list[tuple[list[int], list[int]]]:

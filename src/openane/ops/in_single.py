@@ -10,11 +10,12 @@ import numpy as np
 
 from openane.graph import Node
 from openane.ops import local_response_norm
-from openane.ops.batch_norm import constants
 from openane.ops.evaluate import evaluate_node
 from openane.ops.half_bits import from_half
 from openane.ops.operands import Arguments
 
+EPSILON = 1e-5
+"""Of norms that state none."""
 CUBE = 0.044715
 """Of the approximation of gelu by a tanh, which errs by 5e-4 at most."""
 
@@ -27,9 +28,20 @@ def single_batch_norm(node: Node, arrays: Arrays) -> Results:
     array = arrays[id(node["x"])]
     if array.dtype != np.float32:
         return evaluate_node(node, arrays)
-    gain, offset = (numbers.astype(np.float32).reshape(-1, *(1,) * (array.ndim - 2)) for numbers in constants(node))
-    result = array * gain
-    return (np.add(result, offset, out=result),)
+    mean, variance = (from_half(node[name].array()) for name in ("mean", "variance"))
+    gamma, beta = (from_half(value.array()) if (value := node.get(name)) is not None else None
+                   for name in ("gamma", "beta"))
+    gain = 1 / np.sqrt(variance + _epsilon(node))
+    gain = gain if gamma is None else np.multiply(gain, gamma, out=gain)
+    offset = -mean * gain if beta is None else beta - mean * gain
+    shape = (-1, *(1,) * (array.ndim - 2))
+    result = array * gain.reshape(shape)
+    return (np.add(result, offset.reshape(shape), out=result),)
+
+
+def _epsilon(node: Node) -> np.float32:
+    stated = node.get("epsilon")
+    return np.float32(EPSILON if stated is None else stated.array())
 
 
 def single_response_norm(node: Node, arrays: Arrays) -> Results:
@@ -48,10 +60,9 @@ def single_layer_norm(node: Node, arrays: Arrays) -> Results:
     last = axes is not None and axes.array().tolist() in ([-1], [array.ndim - 1])
     if not last or array.dtype != np.float32 or node.get("scale") is not None:
         return evaluate_node(node, arrays)
-    epsilon = np.float32(1e-5 if (stated := node.get("epsilon")) is None else stated.array())
     result = array - np.add.reduce(array, axis=-1, keepdims=True) * np.float32(1 / array.shape[-1])
     squares = np.einsum("...i,...i->...", result, result)[..., None] * np.float32(1 / array.shape[-1])
-    result /= np.sqrt(squares + epsilon)
+    result /= np.sqrt(squares + _epsilon(node))
     for name, function in (("gamma", np.multiply), ("beta", np.add)):
         if (vector := node.get(name)) is not None:
             function(result, from_half(vector.array()), out=result)

@@ -120,7 +120,7 @@ def test_of_many_positions_a_smaller_share_is_left(positions, left) -> None:
     ((6,), (3,), (6, 1), [3, 1]),
 ])
 def test_shapes_of_parts(whole, part, made, wanted) -> None:
-    assert _shape_of(whole, part, made) == wanted
+    assert _shape_of(whole, part, made) == (wanted and tuple(wanted))
 
 
 @pytest.mark.parametrize("mode", ["EXACT", "TANH_APPROXIMATION", "SIGMOID_APPROXIMATION"])
