@@ -203,6 +203,8 @@ def _step(kind: Any, i: int, field: dataclasses.Field[Any]) -> str:
         value = f"make{i}()" if made else f"default{i}"
     else:
         return "pass"
+    if not kind.__dataclass_params__.frozen:
+        return f"self.f{i} = {value}"
     slot = isinstance(getattr(kind, field.name, None), MemberDescriptorType)
     return f"set{i}(self, {value})" if slot else f"self.__dict__[name{i}] = {value}"
 

@@ -108,6 +108,26 @@ def scan_fields(view: memoryview, start: int, end: int) -> Iterator[tuple[int, i
     return _Reader(_NOTHING, view).scan(start, end)
 
 
+def long_fields(view: memoryview, start: int, end: int, least: int) -> Iterator[tuple[int, int, int, int]]:
+    """(begin of the field, number, begin and end of the value) of every field that holds at least so many bytes, of the
+    message at `start` to `end`. FormatError as above, of other fields too."""
+    scan, at = _Reader(_NOTHING, view).scan, start
+    while at < end:
+        begin = at + 2
+        if view[at] & 0x87 == _LENGTH and begin < end:  # most keys have one byte, and most lengths one or two
+            length = view[at + 1]
+            if length >= 0x80:
+                length += (view[begin] << 7) - 0x80 if view[begin] < 0x80 else end
+                begin += 1
+            if length < least and begin + length <= end:
+                at = begin + length
+                continue
+        number, wire, begin, stop = next(scan(at, end))
+        if wire == _LENGTH and stop - begin >= least:
+            yield at, number, begin, stop
+        at = stop
+
+
 class _Reader:
     def __init__(self, schema: Schema, view: memoryview) -> None:
         self.schema, self.view = schema, view
@@ -277,6 +297,8 @@ def bytes_field(number: int, data: bytes | memoryview) -> bytes:
 
 
 def _varint(number: int) -> bytes:
+    if 0 <= number < 0x80:
+        return bytes((number,))
     number &= 0xFFFFFFFFFFFFFFFF
     parts = bytearray()
     while number > 0x7F:

@@ -1,4 +1,4 @@
-"""Shapes a caller gives for the inputs of a model, beside those the model states."""
+"""Shapes: those a caller gives for the inputs of a model, beside those the model states, and what becomes of one."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ def agreeing(graph: Graph, given: Shapes, what: str) -> Graph:
             raise GraphError(f"shape {list(shape)} for input {name!r}: {what} states "
                              f"{', '.join(f'{key} {list(extents)}' for key, extents in known.items())}")
     return graph
+
+
+def with_ones(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...] | None:
+    """A shape that has one element along these axes of the result besides; None where one is out of range or named
+    twice."""
+    rank = len(shape) + len(axes)
+    places = {axis + rank if axis < 0 else axis for axis in axes}
+    if len(places) < len(axes) or not places.issubset(range(rank)):
+        return None
+    extents = iter(shape)
+    return tuple([1 if place in places else next(extents) for place in range(rank)])

@@ -15,7 +15,8 @@ from openane.devices import run
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import Graph, Value, numpy_type
 from openane.importers.onnx import RunTimeOperandError, load_onnx
-from openane.importers.onnx.model import Proto, read_model
+from openane.importers.onnx.model import read_model
+from openane.importers.onnx.nodes import Proto
 from openane.importers.onnx.package import package
 from openane.onnx_backend.numbers import EXACT_INTEGERS, check_input, check_numbers, held_exactly
 from openane.onnx_backend.tolerance import Tolerance, tolerance

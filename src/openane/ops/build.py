@@ -15,7 +15,7 @@ from openane.graph import Graph, Node, Operand, RoundedArray, RoundedConstant, T
 from openane.graph.graph import substituted
 from openane.graph.states import MARK, READ, WRITERS
 from openane.ops import get_op
-from openane.ops.built_before import Types, again, keep, kept, met_before, told
+from openane.ops.built_before import Built, Types, again, keep, kept, met_before, told
 from openane.ops.late_constant import LateConstant, peak_to_round
 from openane.ops.operands import (
     MAXIMUM_ELEMENTS,
@@ -109,7 +109,7 @@ class GraphBuilder:
         except GraphError as error:
             label = Node(op_name, {}, (), name or "", source).label
             raise GraphError(f"{label}: {str(error).removeprefix(f'{op_name}: ')}") from None
-        outputs = tuple(Value(base if i == 0 else self._unique(f"{base}_{i}"), t) for i, t in enumerate(types))
+        outputs = tuple([Value(base if i == 0 else self._unique(f"{base}_{i}"), t) for i, t in enumerate(types)])
         self._nodes.append(Node(op_name, values, outputs, base, source))
         if op_name.startswith("constexpr_"):
             self._folded |= standing_for(outputs)
@@ -135,20 +135,24 @@ class GraphBuilder:
         key = None if self._folded else told(op.name, given)
         known = None if key is None else kept().get(key)
         if known is not None:
-            return {name: self._again(op, base, name, given.get(name), stated)
-                    for name, stated in known.operands}, known.types
+            return self._again(op, base, given, known), known.types
         values = self._operands(op, base, given)
         if key is None or key in kept() or not met_before(key):
             return values, result_types(op, self._foreseen(values))
         return values, keep(key, given, values, partial(result_types, op))
 
-    def _again(self, op: Op, base: str, name: str, given: Given, stated: Value | None) -> Operand:
-        """An operand that is as `stated`, or as it is given."""
-        if stated is not None:
-            return again(stated, self._unique(f"{base}_{name}"))
-        if isinstance(given, Value):
-            return (given,) if op.named[name].variadic else given
-        return tuple(given) if isinstance(given, tuple | list) else _constant(given, self._unique(f"{base}_{name}"))
+    def _again(self, op: Op, base: str, given: Mapping[str, Given], known: Built) -> dict[str, Operand]:
+        """The operands of a node: constants as another one has them, or as they are given."""
+        operands: dict[str, Operand] = {}
+        for name, stated in known.operands:
+            if stated is not None:
+                operands[name] = again(stated, self._unique(f"{base}_{name}"))
+            elif isinstance(operand := given[name], Value):
+                operands[name] = (operand,) if op.named[name].variadic else operand
+            else:
+                operands[name] = tuple(operand) if isinstance(operand, tuple | list) else \
+                    _constant(operand, self._unique(f"{base}_{name}"))
+        return operands
 
     def _foreseen(self, operands: Mapping[str, Operand]) -> Mapping[str, Operand]:
         """Operands, results of operations on constants as the constants that compilation makes of them."""
@@ -288,8 +292,8 @@ def _plain_array(data: Given) -> np.ndarray:
 
 def _constant(data: np.ndarray | RoundedArray | str | None, name: str) -> Value:
     if isinstance(data, RoundedArray):
-        made = _constant(data.data, name)
-        return RoundedConstant(made.name, made.type, made.data, stated=_owned(data.stated))
+        type_ = TensorType(mil_type(data.data.dtype), data.data.shape)
+        return RoundedConstant(name, type_, data.data, stated=_owned(data.stated))
     if isinstance(data, np.ndarray):
         return Value(name, TensorType(mil_type(data.dtype), data.shape), data)
     return Value(name, TensorType("string", ()), data)

@@ -62,31 +62,39 @@ def met_before(key: Told) -> bool:
 
 def told(op: str, given: Mapping[str, Any]) -> Told | None:
     """What tells a node of this operation and these operands from others; None where that is more than its types."""
-    found: list[Hashable] = [op]
-    for name, operand in given.items():
-        of_operand = _operand(operand)
-        if of_operand is None:
+    found: list[Hashable] = [op, *given]
+    for operand in given.values():
+        if type(operand) is Value and operand.data is None:
+            found.append((operand.type.dtype, operand.type.shape))
+        elif (of_operand := _operand(operand)) is None:
             return None
-        found += (name, of_operand)
+        else:
+            found.append(of_operand)
     return tuple(found)
 
 
 def _operand(given: Any) -> Hashable:
-    kind = type(given)
-    if kind is Value or isinstance(given, Value):
-        return _value(given)
-    if kind is int or kind is bool or kind is str:
-        return kind, given
-    if kind is float:
-        return kind, float.hex(given)
-    if kind is tuple or kind is list:
-        return _several(given)
-    if kind is np.ndarray:
-        return np.ndarray, given.dtype, given.shape, given.tobytes() if given.size <= SHORT else None
-    if kind is RoundedArray:
-        stated = _operand(given.stated)
-        return None if stated is None else (RoundedArray, _operand(given.data), stated)
-    return None
+    tells = _TELLS.get(type(given))
+    if tells is None:
+        return _value(given) if isinstance(given, Value) else None
+    return tells(given)
+
+
+def _plain(given: Any) -> Hashable:
+    return type(given), given
+
+
+def _real(given: float) -> Hashable:
+    return float, float.hex(given)
+
+
+def _array(given: np.ndarray) -> Hashable:
+    return np.ndarray, given.dtype, given.shape, given.tobytes() if given.size <= SHORT else None
+
+
+def _rounded_array(given: RoundedArray) -> Hashable:
+    stated = _operand(given.stated)
+    return None if stated is None else (RoundedArray, _operand(given.data), stated)
 
 
 def _several(given: Sequence[Any]) -> Hashable:
@@ -99,15 +107,22 @@ def _several(given: Sequence[Any]) -> Hashable:
 
 
 def _value(value: Value) -> Hashable:
+    type_ = value.type
     if not value.constant:
-        return value.type.dtype, value.type.shape
+        return type_.dtype, type_.shape
     numbers: object = None
-    if value.dtype == "string":
+    if type_.dtype == "string":
         numbers = value.data
-    elif value.type.elements <= SHORT:
+    elif type_.elements <= SHORT:
         digits = value.digits().tobytes() if isinstance(value, RoundedConstant) else None
         numbers = value.array().tobytes(), digits
-    return value.type.dtype, value.type.shape, numbers or CONSTANT
+    return type_.dtype, type_.shape, numbers or CONSTANT
+
+
+_TELLS: Mapping[type, Callable[[Any], Hashable]] = {
+    bool: _plain, float: _real, int: _plain, list: _several, np.ndarray: _array, RoundedArray: _rounded_array,
+    str: _plain, tuple: _several, Value: _value}
+"""What tells data of a type, the most frequent ones."""
 
 
 def keep(key: Told, given: Mapping[str, Any], operands: Mapping[str, Operand],

@@ -147,7 +147,7 @@ def test_bytes_our_reader_does_not_follow_are_judged_by_the_package(weights, mod
 def test_models_larger_than_memory_are_refused_unread(weights, model, tmp_path, monkeypatch):
     proto = model([helper.make_node("MatMul", ["x", "w"], ["y"])], {"x": (2, SIDE)}, {"w": weights(SIDE, SIDE)})
     (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
-    for room in ("files", "onnx.load"):
+    for room in ("files", "onnx.storage"):
         monkeypatch.setattr(f"openane.importers.{room}.memory", lambda: SIDE * SIDE)
     monkeypatch.setattr(storage.Storage, "array", None)
     with pytest.raises(UnsupportedError, match="read into memory"):

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping, Sequence
 from weakref import ref
 
 import numpy as np
 
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import RoundedArray, Value
+from openane.importers.onnx.nodes import StatedNode
+from openane.importers.onnx.together import (
+    NORM,
+    STATISTICS,
+    NormConstants,
+    NormKey,
+    halves_together,
+    norms_together,
+    seen_in,
+)
 from openane.importers.step import beyond_half, in_half
 from openane.ops.build import GraphBuilder
 from openane.ops.halves import LARGEST, halves_finite
@@ -27,6 +38,19 @@ class OnnxConstants:
         self._builder, self._reserved, self._saturate = builder, reserved, saturate
         self._values: dict[int, tuple[ref[np.ndarray], Value]] = {}  # by id, which is another's when the array is gone
         self._detailed: dict[int, ref[np.ndarray]] = {}
+        self._halves: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._norms: dict[NormKey, NormConstants] = {}
+
+    def prepare(self, nodes: Sequence[StatedNode], known: Mapping[str, object]) -> None:
+        """Makes what the nodes will ask for of the arrays among `known` that have few numbers, all at once."""
+        norms = {name for node in nodes if node.kind == NORM for name in node.inputs[STATISTICS]}
+        self._norms = norms_together(nodes, known)
+        self._halves = halves_together(array for name, array in known.items() if name not in norms)
+
+    def norm(self, statistics: Sequence[np.ndarray], epsilon: float) -> NormConstants | None:
+        """The constants of a batch norm of these statistics, where they were prepared."""
+        made = self._norms.pop(tuple(map(id, statistics)), None)
+        return made if made is not None and made.of[1] == epsilon else None
 
     def in_detail(self, array: np.ndarray) -> np.ndarray:
         """The array itself, whose digits beyond fp16 are kept whatever its dimensions."""
@@ -45,15 +69,25 @@ class OnnxConstants:
             if not array.size:
                 raise UnsupportedError(f"tensor {name!r}", "tensors without elements cannot be computed",
                                        found=f"shape {list(array.shape)}", remedy="leave its operators out")
-            label = f"{name}.constant" if name in self._reserved else name
-            digits = array.dtype == np.float32 and (array.ndim != MATRIX or self.detailed(array))
-            made = self._builder.late(array, label) if digits else None
-            if made is None:
-                converted = self.converted(array, name)
-                kept = digits and halves_finite(converted)
-                made = self._builder.constant(RoundedArray(converted, array) if kept else converted, label)
-            known = self._values[id(array)] = ref(array), made
+            known = self._values[id(array)] = ref(array), self._made(array, name)
         return known[1]
+
+    def _made(self, array: np.ndarray, name: str) -> Value:
+        label = f"{name}.constant" if name in self._reserved else name
+        if array.dtype != np.float32 or (array.ndim == MATRIX and not self.detailed(array)):
+            return self._builder.constant(self.converted(array, name), label)
+        made = self._builder.late(array, label)
+        if made is not None:
+            return made
+        ready = self._prepared(array)
+        half = self.converted(array, name) if ready is None else ready
+        kept = ready is not None or halves_finite(half)
+        return self._builder.constant(RoundedArray(half, array) if kept else half, label)
+
+    def _prepared(self, array: np.ndarray) -> np.ndarray | None:
+        """What was made of an array, or of one with the same numbers in the same order in another shape."""
+        found = self._halves.pop(id(seen_in(array)), None)  # another constant of the array gets numbers of its own
+        return None if found is None else found[1].reshape(array.shape)
 
     def converted(self, array: np.ndarray, name: str) -> np.ndarray:
         """`array` in the engine's dtype: fp16, int32 or bool. GraphError when a value does not fit."""

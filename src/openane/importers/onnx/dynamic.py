@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from openane.importers.onnx.model import Proto
+from openane.importers.onnx.nodes import Proto
 from openane.record_classes import dataclass
 
 PRODUCTS = frozenset(["MatMulInteger", "ConvInteger"])

@@ -17,6 +17,7 @@ from openane.graph import Value, numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
 from openane.importers.onnx.fold_order import top_k
 from openane.importers.onnx.step import OnnxStep, axes_of
+from openane.importers.shapes import with_ones
 
 MAXIMUM_ELEMENTS = 1 << 27
 """Largest array folding may create from smaller ones: the first fully connected layer of VGG has 98 million weights."""
@@ -209,7 +210,9 @@ def _squeeze(step: OnnxStep) -> np.ndarray:
 
 
 def _unsqueeze(step: OnnxStep) -> np.ndarray:
-    return np.expand_dims(step.array(0, "data"), axes_of(step, 1, 13) or ())
+    data, axes = step.array(0, "data"), axes_of(step, 1, 13) or ()
+    shape = with_ones(data.shape, axes)
+    return np.expand_dims(data, axes) if shape is None else data.reshape(shape)
 
 
 def _transpose(step: OnnxStep) -> np.ndarray:
@@ -276,7 +279,6 @@ FOLDS: Mapping[str, Fold] = {
     "Reshape": _reshape, "Slice": _slice, "Sqrt": _elementwise(np.sqrt), "Squeeze": _squeeze,
     "Sub": _elementwise(np.subtract), "Transpose": _transpose, "Unsqueeze": _unsqueeze, "Where": _elementwise(np.where),
 }
-
 
 SHAPING = frozenset(["BlackmanWindow", "ConstantOfShape", "HammingWindow", "HannWindow", "NonZero", "Range"])
 """Operators whose inputs decide the shape of their result and nothing else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from openane.errors import AneError, UnsupportedError
-from openane.importers.onnx.model import Proto
+from openane.importers.onnx.nodes import Proto
 
 DEEPEST = 4
 """How deep operators defined by others may lie in each other."""

@@ -45,7 +45,7 @@ def _computable(step: OnnxStep) -> bool:
     arrays = [each for each in step.inputs if isinstance(each, np.ndarray)]
     return bool(arrays) and len(arrays) == sum(each is not None for each in step.inputs) and \
         step.op not in _OTHERWISE and all(each.dtype in _TYPES and each.size for each in arrays) and \
-        not any(attribute.HasField("g") for attribute in step.proto.attribute)
+        not any(attribute.HasField("g") for attribute in step.proto.attribute[:])
 
 
 def _rounds(node: Node) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field
 from functools import partial
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -14,15 +13,15 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
-from openane.importers.files import memory
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
 from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
 from openane.importers.onnx.inline import inlined
 from openane.importers.onnx.known import computed_now
-from openane.importers.onnx.model import Proto, attribute_values, numpy_array, opened, tensor_array
+from openane.importers.onnx.model import attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
+from openane.importers.onnx.nodes import Proto, StatedNode, nodes_of
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import (
     check_declared,
@@ -34,9 +33,9 @@ from openane.importers.onnx.ports import (
     port_value,
 )
 from openane.importers.onnx.positions import positions
-from openane.importers.onnx.references import lasts, read_by
+from openane.importers.onnx.references import lasts
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
-from openane.importers.onnx.storage import Storage, is_stored
+from openane.importers.onnx.storage import Storage, is_stored, require_memory
 from openane.importers.shapes import only_inputs
 from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
@@ -67,18 +66,18 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
     FormatError for bytes that are no ONNX model, GraphError for inconsistent models, UnsupportedError naming node,
     attribute, value and what would pass for the rest.
     """
-    with opened(source) as (model, storage):
-        relative = relative_numbers(model.graph)
+    with opened(source) as (stated, nodes, storage):
+        relative = relative_numbers(stated.graph)
         known = OPERATORS.keys() | FOLDS.keys() | REFERENCE_FOLDS | SHAPE_ONLY.keys()
-        model = inlined(model, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
-        walk = _Import(model.graph, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
+        model = inlined(stated, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
+        nodes = nodes if model is stated else nodes_of(model.graph)
+        walk = _Import(model.graph, nodes, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
                        relative, positions(model.graph) if lookups else frozenset(), model.producer_name,
                        folding=Budget(stated=limit))
         walk.ports()
-        last_uses = lasts(model.graph, walk.reads)
-        for position, (node, names) in enumerate(zip(model.graph.node, walk.reads, strict=True)):
-            walk.node(node, position, names)
-            walk.release(last_uses.get(position, ()))
+        for position, (node, spent) in enumerate(zip(nodes, lasts(nodes, walk.outputs), strict=True)):
+            walk.node(node, position)
+            walk.release(spent)
         return walk.finish()
 
 
@@ -97,6 +96,7 @@ class _Import:
     be rounded, `positions` those that are computed as integers. `origins` names the inputs a tensor depends on."""
 
     graph: Proto
+    nodes: Sequence[StatedNode]
     version: int
     shapes: Mapping[str, Sequence[int]]
     values: Mapping[str, np.ndarray]
@@ -115,28 +115,24 @@ class _Import:
     folding: Budget = field(default_factory=Budget)
     builder: GraphBuilder = field(init=False)
     constants: OnnxConstants = field(init=False)
+    inputs: list[Proto] = field(init=False)
     outputs: frozenset[str] = field(init=False)
-    reads: list[list[str]] = field(init=False)
     read: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
-        self.reads = [read_by(node) for node in self.graph.node]
-        self.read = self.outputs.union(*self.reads)
-        metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self._inputs()
+        self.read = self.outputs.union(*[node.reads for node in self.nodes])
+        initialised = {tensor.name for tensor in self.graph.initializer}
+        self.inputs = [port for port in self.graph.input if port.name not in initialised]  # others have default values
+        metadata = {f"dtype:{port.name}": port_dtype(port, INPUT_NAMES) for port in self.inputs
                     if port.name not in self.values}
         metadata.update({f"dtype:{port.name}": port_dtype(port) for port in self.graph.output})
         self.builder = GraphBuilder("main", metadata | {FUNCTIONS: CLOSE_IF_SAFE})
         self.constants = OnnxConstants(self.builder, self.outputs, self.saturate)
 
-    def _inputs(self) -> list[Proto]:
-        """Ports that are not merely default values of initialisers."""
-        initialised = {tensor.name for tensor in self.graph.initializer}
-        return [port for port in self.graph.input if port.name not in initialised]
-
     def ports(self) -> None:
         """Defines inputs and initialisers."""
-        inputs = self._inputs()
+        inputs = self.inputs
         only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
         check_shapes([port for port in inputs if port.name not in {*self.shapes, *self.values}])
         for port in inputs:
@@ -150,26 +146,22 @@ class _Import:
             self.entries.add(id(value))
         if self.graph.sparse_initializer:
             raise UnsupportedError("ONNX model", "sparse initialisers are not read", remedy="store them densely")
-        self._require_memory()
+        require_memory(self.graph.initializer)
         for tensor in self.graph.initializer:
             self._initialise(tensor)
-
-    def _require_memory(self) -> None:
-        """UnsupportedError when the weights that wait to be read are more than this machine holds."""
-        total = sum(2 * prod(tensor.dims) for tensor in self.graph.initializer
-                    if is_stored(tensor) and min(tensor.dims, default=0) >= 0)
-        if total > memory():
-            raise UnsupportedError("ONNX model", "weights are held in memory in fp16", limit=f"{memory()} bytes",
-                                   found=f"{total} bytes", remedy="use a machine with more memory, or smaller weights")
+        self.constants.prepare(self.nodes, self.known)
 
     def _initialise(self, tensor: Proto) -> None:
         """Defines an initialiser: read when it is used where it is kept in a file, but checked if nothing uses it."""
-        if is_stored(tensor) and tensor.name in self.read:
-            self._require_free(tensor.name, "initialiser")
-            self.waiting[tensor.name] = tensor
+        name: str = tensor.name
+        if name not in self.read:
+            self._define(name, self._array(tensor), "initialiser")
+            self.release([name])
+        elif is_stored(tensor):
+            self._require_free(name, "initialiser")
+            self.waiting[name] = tensor
         else:
-            self._define(tensor.name, self._array(tensor), "initialiser")
-            self.release([tensor.name] if tensor.name not in self.read else [])
+            self._define(name, self._array(tensor), "initialiser")
 
     def _array(self, tensor: Proto) -> np.ndarray:
         array = tensor_array(tensor, f"initialiser {tensor.name!r}", self.storage)
@@ -183,37 +175,44 @@ class _Import:
                 del self.known[name]
                 self.spent.add(name)
 
-    def node(self, node: Proto, position: int, names: Sequence[str]) -> None:
-        """Imports one node, which refers to tensors of these names."""
-        kind, called = node.op_type, node.name
-        label = f"ONNX {kind} {called!r}" if called else f"ONNX {kind} (node {position})"
-        operator = self._operator(node, label)
-        inputs, outputs = names[:len(node.input)], list(node.output)
-        origins = _united([known for name in names if (known := self.origins.get(name))])
-        for name in self.waiting.keys() & names:  # those of nested graphs too: they see this graph's tensors
-            self.known[name] = self._array(self.waiting.pop(name))
-        step = OnnxStep(label, next(filter(None, outputs), kind), self.builder,
-                        operator, self.version, node, attribute_values(node, label, self.storage),
-                        [self._use(name, label) for name in inputs], inputs,
-                        [name if name in self.read else "" for name in outputs], self.constants,
-                        partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint((*inputs, *outputs)), self.folding, self.producer)
+    def node(self, node: StatedNode, position: int) -> None:
+        """Imports one node."""
+        label = f"ONNX {node.kind} {node.name!r}" if node.name else f"ONNX {node.kind} (node {position})"
+        origins = _united({known for name in node.reads if (known := self.origins.get(name))})
+        outputs, step = node.outputs, self._step(node, label, origins)
         try:
             with TypedErrors(label, "malformed node"):
-                result = step.operand(0) if self.relative.rounded.intersection(outputs) else _result(step)
+                result = _result(step) if self.relative.rounded.isdisjoint(outputs) else step.operand(0)
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
             origins = self.origins.get(error.operand, frozenset())
             raise error.of(origins, self._inputs_that(is_data, origins)) from None
-        self._define_results(outputs, result if isinstance(result, tuple) else (result,), origins, label)
-
-    def _define_results(self, names: Sequence[str], results: Sequence[Operand], origins: frozenset[str],
-                        who: str) -> None:
-        for name, operand in zip(names, results, strict=False):
+        for name, operand in zip(outputs, result if isinstance(result, tuple) else (result,), strict=False):
             if name:
-                self._define(name, operand, who)
+                self._define(name, operand, label)
                 self.origins[name] = origins if isinstance(operand, Value) else NOTHING
+
+    def _step(self, node: StatedNode, label: str, origins: frozenset[str]) -> OnnxStep:
+        """A node with its operands, which are read where they wait for that."""
+        operator, outputs = self._operator(node, label), node.outputs
+        for name in node.reads:  # those of nested graphs too: they see this graph's tensors
+            if name in self.waiting:
+                self.known[name] = self._array(self.waiting.pop(name))
+        attributes = attribute_values(node, label, self.storage)
+        return OnnxStep(label, next(filter(None, outputs), node.kind), self.builder, operator, self.version, node.proto,
+                        attributes, self._operands(node.inputs, label), node.inputs,
+                        [name if name in self.read else "" for name in outputs], self.constants,
+                        partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
+                        not self.relative.fine.isdisjoint((*node.inputs, *outputs)), self.folding, self.producer)
+
+    def _operands(self, names: Sequence[str], label: str) -> list[Operand | None]:
+        """What a node's inputs are, None for those left out."""
+        known = self.known
+        try:
+            return [known[name] if name else None for name in names]
+        except KeyError as error:
+            raise _missing(error.args[0], label) from None
 
     def _inputs_that(self, are: Callable[[Operand], bool], names: Iterable[str]) -> frozenset[str]:
         """Those of the inputs of the model that are so."""
@@ -224,18 +223,18 @@ class _Import:
         origins = self.origins.get(name, frozenset())
         return bool(origins) and self._inputs_that(is_setting, origins) == origins
 
-    def _operator(self, node: Proto, label: str) -> str:
+    def _operator(self, node: StatedNode, label: str) -> str:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
-        operator: str = node.op_type if node.domain in _DOMAINS else f"{node.domain}:{node.op_type}"
+        operator = node.kind if node.domain in _DOMAINS else f"{node.domain}:{node.kind}"
         if operator not in OPERATORS and node.domain == CLASSICAL:
             raise UnsupportedError(label, f"of {CLASSICAL} linear models are computed, SVMRegressor, and what prepares "
-                                   "features", found=node.op_type, remedy="leave trees, classes that vote and texts to "
+                                   "features", found=node.kind, remedy="leave trees, classes that vote and texts to "
                                    "onnxruntime: a processor takes microseconds for them")
         if operator not in OPERATORS and node.domain not in _DOMAINS:
             raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
                                    remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's "
                                           "optimiser switched off")
-        if operator == "DynamicQuantizeLinear" and self.relative.quantised.isdisjoint(node.output):
+        if operator == "DynamicQuantizeLinear" and self.relative.quantised.isdisjoint(node.outputs):
             raise UnsupportedError(label, "a scale that is measured inside of a branch or loop is not supported",
                                    remedy="use the model as it was before it was quantised")
         return operator
@@ -246,23 +245,22 @@ class _Import:
         inner.known, inner.origins = {**self.known, **inputs}, {**self.origins, **dict.fromkeys(inputs, origins)}
         for tensor in graph.initializer:
             inner.known[tensor.name] = self._array(tensor)
-        for position, node in enumerate(graph.node):
+        nodes = nodes_of(graph)
+        for position, node in enumerate(nodes):
             self.budget[0] -= 1
             if self.budget[0] < 0:
                 raise UnsupportedError(
                     "ONNX model", "its loops are too long to unroll: every turn becomes operations of its own",
-                    limit=f"{MOST_NODES} nodes", found=f"a turn of {len(graph.node)} nodes",
+                    limit=f"{MOST_NODES} nodes", found=f"a turn of {len(nodes)} nodes",
                     remedy="export one turn as a model with states in and out, and let the host loop")
-            inner.node(node, position, read_by(node))
+            inner.node(node, position)
         found = [inner._use(port.name, f"output {port.name!r}") for port in graph.output]
         return tuple(operand for operand in found if operand is not None)
 
     def _use(self, name: str, label: str) -> Operand | None:
-        if not name:
-            return None
-        if name not in self.known:
-            raise GraphError(f"{label}: input {name!r} has not been made at this point")
-        return self.known[name]
+        if name and name not in self.known:
+            raise _missing(name, label)
+        return self.known[name] if name else None
 
     def _define(self, name: str, operand: Operand, who: str) -> None:
         self._require_free(name, who)
@@ -303,9 +301,13 @@ class _Import:
         return self.builder.single("cast", f"{port.name}_port", x=operand, dtype=wanted)
 
 
-def _united(sets: Sequence[frozenset[str]]) -> frozenset[str]:
+def _united(sets: set[frozenset[str]]) -> frozenset[str]:
     """All that is in one of the sets."""
-    return sets[0] if len(sets) == 1 else NOTHING.union(*sets)
+    return sets.pop() if len(sets) == 1 else NOTHING.union(*sets)
+
+
+def _missing(name: str, label: str) -> GraphError:
+    return GraphError(f"{label}: input {name!r} has not been made at this point")
 
 
 def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -12,11 +12,10 @@ import numpy as np
 
 from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.importers.files import mapped, open_file, read_file
+from openane.importers.onnx.nodes import Proto, StatedNode, nodes_of
 from openane.importers.onnx.package import messages, package
 from openane.importers.onnx.storage import Storage, is_stored, slimmed
 
-Proto = Any
-"""A protobuf message of the onnx package, which states no types."""
 _PLAIN = {1: "f", 2: "i", 3: "s"}
 _LISTS = {6: "floats", 7: "ints", 8: "strings"}
 _TENSOR, _GRAPH = 4, 5
@@ -28,30 +27,30 @@ def read_model(source: str | Path | bytes | Proto) -> Proto:
     kept beside a file are read too."""
     onnx = messages()
     if isinstance(source, onnx.ModelProto):
-        return _checked(source)
-    model = _checked(_parse(onnx, source if isinstance(source, bytes) else read_file(Path(source), "model")))
+        return _checked(source)[0]
+    model, _ = _checked(_parse(onnx, source if isinstance(source, bytes) else read_file(Path(source), "model")))
     if isinstance(source, str | Path):
         _load_external(model, Path(source).parent)
     return model
 
 
 @contextmanager
-def opened(source: str | Path | bytes | Proto) -> Iterator[tuple[Proto, Storage]]:
-    """The ModelProto of a file, of its bytes, or itself, and where the data of its tensors is read from: large ones
-    stay in the file, which is open until the end. FormatError when it is no model, UnsupportedError when it is larger
-    than this machine's memory."""
+def opened(source: str | Path | bytes | Proto) -> Iterator[tuple[Proto, list[StatedNode], Storage]]:
+    """The ModelProto of a file, of its bytes, or itself, its nodes, and where the data of its tensors is read from:
+    large ones stay in the file, which is open until the end. FormatError when it is no model, UnsupportedError when it
+    is larger than this machine's memory."""
     onnx = messages()
     if isinstance(source, onnx.ModelProto):
-        yield _checked(source), Storage()
+        yield *_checked(source), Storage()
     elif isinstance(source, bytes):
         with BytesIO(source) as stream:
-            yield _checked(_parse_slim(onnx, source)), Storage(stream, len(source))
+            yield *_checked(_parse_slim(onnx, source)), Storage(stream, len(source))
     else:
         path = Path(source)
         with open_file(path, "model") as (stream, size):
             with mapped(stream, size) as view:
-                model = _checked(_parse_slim(onnx, view))
-            yield model, Storage(stream, size, str(path.parent))
+                checked = _checked(_parse_slim(onnx, view))
+            yield *checked, Storage(stream, size, str(path.parent))
 
 
 def _parse_slim(onnx: Any, data: bytes | memoryview) -> Proto:
@@ -63,11 +62,13 @@ def _parse_slim(onnx: Any, data: bytes | memoryview) -> Proto:
     return _parse(onnx, slim)
 
 
-def _checked(model: Proto) -> Proto:
+def _checked(model: Proto) -> tuple[Proto, list[StatedNode]]:
+    """The model and its nodes. FormatError where it has no graph, or a name in it is no text."""
     if not model.HasField("graph"):
         raise FormatError("not an ONNX model", expected="a ModelProto with a graph", found="none")
-    _check_names(model)
-    return model
+    nodes = nodes_of(model.graph)
+    _check_names(model, nodes)
+    return model, nodes
 
 
 def _parse(onnx: Any, data: bytes) -> Proto:
@@ -79,28 +80,26 @@ def _parse(onnx: Any, data: bytes) -> Proto:
     return model
 
 
-def _check_names(model: Proto) -> None:
+def _check_names(model: Proto, nodes: Sequence[StatedNode]) -> None:
     """FormatError for names that are not UTF-8: the protobuf runtime hands those out as bytes."""
     names = [entry.domain for entry in model.opset_import]
-    _take_names(model.graph, names)
+    _take_names(model.graph, nodes, names)
     for name in () if set(map(type, names)) <= {str} else names:
         if not isinstance(name, str):
             raise FormatError("a name in the model is not UTF-8", expected="text", found=repr(name[:40]))
 
 
-def _take_names(graph: Proto, names: list[str | bytes]) -> None:
-    """Adds every name in a graph and the graphs inside."""
+def _take_names(graph: Proto, nodes: Sequence[StatedNode], names: list[str | bytes]) -> None:
+    """Adds every name in a graph, which has these nodes, and the graphs inside."""
     names += [tensor.name for tensor in graph.initializer]
     for port in (*graph.input, *graph.output):
         names += (port.name, *(dim.dim_param for dim in port.type.tensor_type.shape.dim))
-    for node in graph.node:
-        names += (node.op_type, node.name, node.domain)
-        names += node.input
-        names += node.output
-        for attribute in node.attribute:
+    for node in nodes:
+        names += node.kind, node.name, node.domain, *node.inputs, *node.outputs
+        for attribute in node.attributes:
             names.append(attribute.name)
             if attribute.HasField("g"):
-                _take_names(attribute.g, names)
+                _take_names(attribute.g, nodes_of(attribute.g), names)
 
 
 def _load_external(model: Proto, folder: Path) -> None:
@@ -114,9 +113,9 @@ def _load_external(model: Proto, folder: Path) -> None:
 
 def tensor_array(tensor: Proto, label: str, storage: Storage) -> np.ndarray:
     """A TensorProto as an array, bf16 as float32. FormatError when its data does not fill its shape."""
-    shape = tuple(tensor.dims)
+    shape = tuple(tensor.dims[:])
     try:
-        array = storage.array(tensor, label)
+        array = storage.array(tensor, shape, label)
     except AneError:
         raise
     except Exception as error:  # onnx raises several kinds for malformed tensors
@@ -149,15 +148,15 @@ def numpy_array(array: np.ndarray, label: str) -> np.ndarray:
                            remedy="dequantise the model, or cast the tensor to fp32")
 
 
-def attribute_values(node: Proto, label: str, storage: Storage) -> dict[str, Any]:
+def attribute_values(node: StatedNode, label: str, storage: Storage) -> dict[str, Any]:
     """Attributes of a node by name: int, float, bytes, tuples of them, arrays for tensors."""
     table: dict[str, Any] = {}
-    for attribute in node.attribute:
+    for attribute in node.attributes:
         kind, name = attribute.type, attribute.name
         if kind in _PLAIN:
             table[name] = getattr(attribute, _PLAIN[kind])
         elif kind in _LISTS:
-            table[name] = tuple(getattr(attribute, _LISTS[kind]))
+            table[name] = tuple(getattr(attribute, _LISTS[kind])[:])
         elif kind == _TENSOR:
             table[name] = tensor_array(attribute.t, f"{label}, attribute {name!r}", storage)
         elif kind == _GRAPH:

@@ -10,7 +10,7 @@ import numpy as np
 from openane.errors import GraphError, UnsupportedError
 from openane.graph import NUMPY_TYPES, Value
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES, dtype_name
-from openane.importers.onnx.model import Proto
+from openane.importers.onnx.nodes import Proto
 from openane.importers.onnx.step import Operand
 
 MOST_STATED = 5

@@ -7,7 +7,7 @@ the engine has.
 
 from __future__ import annotations
 
-from openane.importers.onnx.model import Proto
+from openane.importers.onnx.nodes import Proto
 
 COUNTED = 2048
 """Up to here fp16 holds every whole number: positions in shorter tables may be computed on the engine."""

@@ -1,33 +1,17 @@
-"""Which tensors the nodes of an ONNX graph refer to, those in nested graphs included."""
+"""Where an ONNX graph refers to its tensors for the last time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from openane.importers.onnx.model import Proto
-
-
-def lasts(graph: Proto, reads: Sequence[Sequence[str]]) -> dict[int, list[str]]:
-    """Names by the position of the last node that refers to them, where each refers to those of `reads`; outputs have
-    none."""
-    outputs = {port.name for port in graph.output}
-    last: dict[str, int] = {}
-    for position, (node, names) in enumerate(zip(graph.node, reads, strict=True)):
-        last.update(dict.fromkeys(names, position))
-        last.update(dict.fromkeys(node.output, position))
-    table: dict[int, list[str]] = {}
-    for name, position in last.items():
-        if name not in outputs:
-            table.setdefault(position, []).append(name)
-    return table
+from openane.importers.onnx.nodes import StatedNode
 
 
-def read_by(node: Proto) -> list[str]:
-    """Names a node refers to, and the nodes and outputs of graphs inside of it."""
-    names = list(node.input)
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            names += [port.name for port in attribute.g.output]
-            for inner in attribute.g.node:
-                names += read_by(inner)
-    return names
+def lasts(nodes: Sequence[StatedNode], outputs: Iterable[str]) -> list[Collection[str]]:
+    """For each node, the names that no later one refers to or makes; outputs of the graph are none of them."""
+    seen, table = set(outputs), list[Collection[str]]()
+    for node in reversed(nodes):
+        fresh = {*node.reads, *node.outputs} - seen
+        seen |= fresh
+        table.append(fresh)
+    return table[::-1]

@@ -8,22 +8,25 @@ then read one at a time. Tensors in another encoding than little-endian elements
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from math import prod
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from openane.errors import FormatError
+from openane.errors import FormatError, UnsupportedError
 from openane.formats.mapping import map_part
 from openane.formats.protobuf import (
     MAXIMUM_DEPTH,
     Message,
     Schema,
     bytes_field,
+    long_fields,
     read_message,
     scan_fields,
     write_message,
 )
+from openane.importers.files import memory
 from openane.importers.onnx.constants import MATRIX
 from openane.importers.onnx.package import package
 
@@ -36,10 +39,6 @@ LEAST = 4096
 """Bytes from which data is left in the file: what decides shapes is shorter."""
 
 _SCHEMA = Schema("""
-ModelProto: inside 7 bytes
-GraphProto: node 1 bytes; initializer 5 bytes
-NodeProto: attribute 5 bytes
-AttributeProto: t 5 bytes; g 6 bytes
 TensorProto: data_type 2 int; external_data 13 Entry*; data_location 14 int
 Entry: key 1 string; value 2 string
 """)
@@ -67,6 +66,13 @@ _PLACE = _SCHEMA.by_name["TensorProto"]["external_data"].number
 _OUTSIDE = write_message(Message(_SCHEMA, "TensorProto", data_location=_EXTERNAL))
 
 
+def _entry(key: bytes, value: bytes) -> bytes:
+    return bytes_field(_PLACE, bytes_field(1, key) + bytes_field(2, value))
+
+
+_LOCATION = _entry(b"location", OWN.encode())
+
+
 def slimmed(view: memoryview) -> bytes:
     """A serialised ModelProto without the data of large tensors. FormatError where the bytes break the wire format."""
     return _copied(view, "ModelProto", 0, len(view), 0)
@@ -78,14 +84,12 @@ def _copied(view: memoryview, kind: str, start: int, end: int, depth: int) -> by
         return bytes(view[start:end])
     if kind == "TensorProto":
         return _tensor(view, start, end)
-    inside, pieces, done, at = _INSIDE[kind], list[bytes | memoryview](), start, start
-    for number, wire, begin, stop in scan_fields(view, start, end):
-        if number in inside and wire == _LENGTH and stop - begin >= LEAST:
-            field = next(name for name, field in _SCHEMA.by_name[kind].items() if field.number == number)
+    inside, pieces, done = _INSIDE[kind], list[bytes | memoryview](), start
+    for at, number, begin, stop in long_fields(view, start, end, LEAST):
+        if number in inside:
             part = _copied(view, inside[number], begin, stop, depth + 1)
-            pieces += view[done:at], write_message(Message(_SCHEMA, kind, **{field: part}))
+            pieces += view[done:at], bytes_field(number, part)
             done = stop
-        at = stop
     return b"".join((*pieces, view[done:end]))
 
 
@@ -109,9 +113,7 @@ def _tensor(view: memoryview, start: int, end: int) -> bytes:
 
 def _place(offset: int, length: int) -> bytes:
     """The fields of a tensor that say where its data lies."""
-    stated = (b"location", OWN.encode()), (b"offset", b"%d" % offset), (b"length", b"%d" % length)
-    entries = [bytes_field(_PLACE, bytes_field(1, key) + bytes_field(2, value)) for key, value in stated]
-    return b"".join((*entries, _OUTSIDE))
+    return _LOCATION + _entry(b"offset", b"%d" % offset) + _entry(b"length", b"%d" % length) + _OUTSIDE
 
 
 def is_stored(tensor: Any) -> bool:
@@ -119,16 +121,26 @@ def is_stored(tensor: Any) -> bool:
     return bool(tensor.data_location == _EXTERNAL)
 
 
-def _written(tensor: Any) -> np.ndarray:
-    """The array of a TensorProto that holds its data."""
-    plain, field = _PLAIN_TYPES.get(tensor.data_type), _LISTED.get(tensor.data_type)
+def require_memory(tensors: Iterable[Any]) -> None:
+    """UnsupportedError when the weights that wait to be read are more than this machine holds."""
+    shapes = (tensor.dims[:] for tensor in tensors if is_stored(tensor))
+    total = sum(2 * prod(shape) for shape in shapes if min(shape, default=0) >= 0)
+    if total > memory():
+        raise UnsupportedError("ONNX model", "weights are held in memory in fp16", limit=f"{memory()} bytes",
+                               found=f"{total} bytes", remedy="use a machine with more memory, or smaller weights")
+
+
+def _written(tensor: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The array of a TensorProto of that shape that holds its data."""
+    plain = _PLAIN_TYPES.get(tensor.data_type)
     if plain is None or tensor.HasField("segment"):
         return np.asarray(package().numpy_helper.to_array(tensor))
     if tensor.HasField("raw_data"):
-        return np.frombuffer(tensor.raw_data, plain).reshape(tuple(tensor.dims))
+        return np.frombuffer(tensor.raw_data, plain).reshape(shape)
+    field = _LISTED.get(tensor.data_type)
     if field is None:
         return np.asarray(package().numpy_helper.to_array(tensor))
-    return np.array(getattr(tensor, field), plain).reshape(tuple(tensor.dims))
+    return np.array(getattr(tensor, field)[:], plain).reshape(shape)
 
 
 class Storage:
@@ -138,15 +150,15 @@ class Storage:
         """`own` is `size` bytes long; without a `folder`, files beside the model are out of reach."""
         self._own, self._size, self._folder = own, size, folder
 
-    def array(self, tensor: Any, label: str) -> np.ndarray:
-        """The array of a TensorProto, whose shape and size the caller holds against what it states. FormatError when
-        its data cannot be reached; whatever the onnx package raises for malformed tensors."""
+    def array(self, tensor: Any, shape: tuple[int, ...], label: str) -> np.ndarray:
+        """The array of a TensorProto that states this shape, which the caller holds against that of the array.
+        FormatError when its data cannot be reached; whatever the onnx package raises for malformed tensors."""
         if not is_stored(tensor):
-            return _written(tensor)
-        place = {entry.key: entry.value for entry in tensor.external_data}
+            return _written(tensor, shape)
+        place = {entry.key: entry.value for entry in tensor.external_data[:]}
         location = place.get("location", OWN)
         if self._own is not None and location == OWN:
-            return self._from_own(tensor, place, label)
+            return self._from_own(tensor, shape, place, label)
         if self._folder is None:
             raise FormatError(f"{label}: weights are kept in another file",
                               expected="a path to the model, not its bytes", found=location)
@@ -159,12 +171,12 @@ class Storage:
             raise FormatError(f"{label}: weights kept beside the model cannot be read: {error}") from None
         return np.asarray(onnx.numpy_helper.to_array(held))
 
-    def _from_own(self, tensor: Any, place: Mapping[str, str], label: str) -> np.ndarray:
-        large = tensor.data_type == _FLOAT and len(tensor.dims) == MATRIX
+    def _from_own(self, tensor: Any, shape: tuple[int, ...], place: Mapping[str, str], label: str) -> np.ndarray:
+        large = tensor.data_type == _FLOAT and len(shape) == MATRIX
         data = self._read(place, label, large)
         plain = _PLAIN_TYPES.get(tensor.data_type)
         if plain is not None:
-            return np.frombuffer(data, plain).reshape(tuple(tensor.dims))
+            return np.frombuffer(data, plain).reshape(shape)
         onnx = package()
         held = onnx.TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=data.tobytes())
         return np.asarray(onnx.numpy_helper.to_array(held))

@@ -13,7 +13,7 @@ import numpy as np
 
 from openane.errors import AneError, GraphError, UnsupportedError
 from openane.graph import Value
-from openane.importers.onnx.model import Proto
+from openane.importers.onnx.nodes import Proto
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result, RunTimeOperandError
 
 MOST_TURNS = 4096

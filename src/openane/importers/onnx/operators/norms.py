@@ -12,8 +12,9 @@ from openane.graph import RoundedArray, Value
 from openane.importers.composites import scaled
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.step import Handler, OnnxStep, Operand, Result
+from openane.importers.onnx.together import EPSILON, NormConstants
 from openane.ops.half_bits import to_half
-from openane.ops.halves import SMALLEST
+from openane.ops.halves import SMALLEST, halves_finite
 from openane.ops.weights import kept_from_zero
 
 
@@ -32,25 +33,35 @@ def _batch_normalization(step: OnnxStep) -> Result:
         return _batch_training(step, x)
     step.only_output("running statistics")
     statistics = [step.operand(index) for index in range(1, 5)]
-    if any(isinstance(operand, Value) for operand in statistics):
+    known = [operand for operand in statistics if not isinstance(operand, Value)]
+    if len(known) < len(statistics):
         return _batch_computed(step, x, step.real(3), step.real(4))
-    return _batch_constant(step, x)
+    return _batch_constant(step, x, known)
 
 
-def _batch_constant(step: OnnxStep, x: Value) -> Operand:
+def _batch_constant(step: OnnxStep, x: Value, statistics: Sequence[np.ndarray]) -> Operand:
     """The variance is divided out in double precision: fp16 could not hold a small one."""
-    scale, offset, mean, variance = (step.array(index + 1, what).astype(np.float64).reshape(-1)
-                                     for index, what in enumerate(("scale", "B", "mean", "var")))
-    root = np.sqrt(variance + step.real_attribute("epsilon", 1e-5))
-    if not (root > 0).all():
+    epsilon = step.real_attribute("epsilon", EPSILON)
+    made = step.constants.norm(statistics, epsilon) if x.type.rank > 2 else None
+    if made is not None:
+        return _normalised(step, x, made)
+    alike = len({each.shape for each in statistics}) == 1
+    table = np.array(statistics, np.float64).reshape(len(statistics), -1) if alike else \
+        [each.astype(np.float64).reshape(-1) for each in statistics]
+    scale, offset, mean, variance = table
+    root = np.sqrt(variance + epsilon)
+    if not root.min(initial=1) > 0:
         raise GraphError(f"{step.label}: var + epsilon must be positive, found {variance.min():g}")
     gain = scale / root
     if x.type.rank < 3:
         shifted = step.add("mul", part="gain", x=x, y=step.rounded(gain, 1))
         return step.add("add", x=shifted, y=step.rounded(offset - mean * gain, 2))
     middle, factor, shift = _rounded(step, {3: mean, 1: gain, 2: offset})
-    return step.add("batch_norm", x=x, mean=middle, variance=np.ones(variance.shape, np.float16), gamma=factor,
-                    beta=shift, epsilon=0.0)
+    return _normalised(step, x, NormConstants(middle, factor, shift, np.ones(variance.shape, np.float16)))
+
+
+def _normalised(step: OnnxStep, x: Value, by: NormConstants) -> Operand:
+    return step.add("batch_norm", x=x, mean=by.mean, variance=by.ones, gamma=by.gain, beta=by.shift, epsilon=0.0)
 
 
 def _rounded(step: OnnxStep, vectors: Mapping[int, np.ndarray]) -> list[RoundedArray]:
@@ -59,7 +70,7 @@ def _rounded(step: OnnxStep, vectors: Mapping[int, np.ndarray]) -> list[RoundedA
     shapes = {vector.shape for vector in vectors.values()}
     table = np.array(list(vectors.values())) if len(shapes) == 1 else None
     halves = None if table is None else to_half(table)
-    if table is None or halves is None or not np.isfinite(halves).all():
+    if table is None or halves is None or not halves_finite(halves):
         return [step.rounded(vector, index) for index, vector in vectors.items()]
     return list(map(RoundedArray, halves, table.astype(np.float32)))
 
