@@ -90,16 +90,8 @@ class RoundedArray:
 Operand = Value | tuple[Value, ...]
 
 
-class _Remembered:
-    """What a node computes once; no part of what it is."""
-
-    __slots__ = ("_computed", "_values")
-    _values: tuple[Value, ...]
-    _computed: tuple[Value, ...]
-
-
 @dataclass(frozen=True, eq=False, slots=True)
-class Node(_Remembered):
+class Node:
     """One MIL operation. `source` says where it came from (an ONNX node's name, a MIL line) for messages."""
 
     op: str
@@ -107,6 +99,8 @@ class Node(_Remembered):
     outputs: tuple[Value, ...]
     name: str = ""
     source: str = ""
+    _found: tuple[tuple[Value, ...], tuple[Value, ...]] | None = field(default=None, init=False, repr=False)
+    """`values` and `computed`, which are no part of what it is, once somebody asked."""
 
     def __getitem__(self, key: str) -> Value:
         """The single-value operand `key`. GraphError when absent or a tuple."""
@@ -135,25 +129,22 @@ class Node(_Remembered):
 
     def values(self) -> tuple[Value, ...]:
         """Every operand, tuples flattened."""
-        try:
-            return self._values
-        except AttributeError:
-            found: list[Value] = []
-            for operand in self.operands.values():
-                if isinstance(operand, tuple):
-                    found += operand
-                else:
-                    found.append(operand)
-            object.__setattr__(self, "_values", tuple(found))
-            return self._values
+        return (self._found or self._find())[0]
 
     def computed(self) -> tuple[Value, ...]:
         """The operands that are no constants."""
-        try:
-            return self._computed
-        except AttributeError:
-            object.__setattr__(self, "_computed", tuple([value for value in self.values() if not value.constant]))
-            return self._computed
+        return (self._found or self._find())[1]
+
+    def _find(self) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        values: list[Value] = []
+        for operand in self.operands.values():
+            if isinstance(operand, tuple):
+                values += operand
+            else:
+                values.append(operand)
+        found = tuple(values), tuple([value for value in values if not value.constant])
+        object.__setattr__(self, "_found", found)
+        return found
 
 
 def as_stated(node: Node) -> Node:

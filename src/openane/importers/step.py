@@ -123,6 +123,11 @@ MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError
 """What Python and numpy raise where a model is not what its operator asks for."""
 
 
+def malformed(label: str, what: str, error: BaseException) -> GraphError:
+    """What is raised in place of one of those."""
+    return GraphError(f"{label}: {what}: {error}")
+
+
 class TypedErrors:
     """GraphError in place of what is raised for `MALFORMED` models."""
 
@@ -134,4 +139,4 @@ class TypedErrors:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and isinstance(error, MALFORMED) and not isinstance(error, AneError):
-            raise GraphError(f"{self._label}: {self._what}: {error}") from error
+            raise malformed(self._label, self._what, error) from error

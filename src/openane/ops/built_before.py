@@ -93,8 +93,7 @@ def _array(given: np.ndarray) -> Hashable:
 
 
 def _rounded_array(given: RoundedArray) -> Hashable:
-    stated = _operand(given.stated)
-    return None if stated is None else (RoundedArray, _operand(given.data), stated)
+    return RoundedArray, _array(given.data), _array(given.stated)
 
 
 def _several(given: Sequence[Any]) -> Hashable:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from openane.errors import GraphError
-from openane.graph import Value, numpy_type
+from openane.graph import numpy_type
 from openane.importers.onnx.dtypes import numpy_dtype
 from openane.importers.onnx.fold_order import top_k
 from openane.importers.onnx.step import OnnxStep, axes_of
@@ -291,13 +291,13 @@ REFERENCE_FOLDS = BROADCAST_FOLDS | {
 """Operators known for constants alone, or also for them."""
 
 
-def try_fold(step: OnnxStep) -> np.ndarray | tuple[np.ndarray, ...] | None:
-    """The node's results when they are known now, else None."""
+def try_fold(step: OnnxStep, computed: bool) -> np.ndarray | tuple[np.ndarray, ...] | None:
+    """The node's results when they are known now, else None. `computed`: an input is not."""
     if step.op in SHAPE_ONLY:
         return SHAPE_ONLY[step.op](step)
     if step.op == "CastLike" and isinstance(step.operand(0), np.ndarray):
         return _cast_like(step)
-    if any(isinstance(operand, Value) for operand in step.inputs):
+    if computed:
         return None
     with np.errstate(all="ignore"):
         if step.op == "TopK":

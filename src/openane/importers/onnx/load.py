@@ -37,7 +37,7 @@ from openane.importers.onnx.references import lasts
 from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored, require_memory
 from openane.importers.shapes import only_inputs
-from openane.importers.step import TypedErrors, unknown_operator
+from openane.importers.step import MALFORMED, malformed, unknown_operator
 from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
@@ -181,13 +181,14 @@ class _Import:
         origins = _united({known for name in node.reads if (known := self.origins.get(name))})
         outputs, step = node.outputs, self._step(node, label, origins)
         try:
-            with TypedErrors(label, "malformed node"):
-                result = _result(step) if self.relative.rounded.isdisjoint(outputs) else step.operand(0)
+            result = _result(step) if self.relative.rounded.isdisjoint(outputs) else step.operand(0)
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
             origins = self.origins.get(error.operand, frozenset())
             raise error.of(origins, self._inputs_that(is_data, origins)) from None
+        except MALFORMED as error:
+            raise malformed(label, "malformed node", error) from error
         for name, operand in zip(outputs, result if isinstance(result, tuple) else (result,), strict=False):
             if name:
                 self._define(name, operand, label)
@@ -311,12 +312,13 @@ def _missing(name: str, label: str) -> GraphError:
 
 
 def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
-    folded = try_fold(step)
+    computed = any(isinstance(operand, Value) for operand in step.inputs)
+    folded = try_fold(step, computed)
     if folded is not None:
         return folded
     handler = OPERATORS.get(step.op)
     if handler is not None:
-        known = computed_now(step, handler)
+        known = None if computed else computed_now(step, handler)
         return handler(step) if known is None else known
     if step.op in SHAPING:
         for index in range(len(step.inputs)):

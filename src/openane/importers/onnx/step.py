@@ -175,7 +175,7 @@ class OnnxStep(AnyStep):
         values = self.attributes.get(name, default)
         if values is None:
             raise GraphError(f"{self.label}: attribute {name!r} is missing")
-        if isinstance(values, _SINGLE) or not all(isinstance(each, int) for each in values):
+        if isinstance(values, _SINGLE) or not {int, bool}.issuperset(map(type, values)):
             raise GraphError(f"{self.label}: attribute {name!r} must be a vector of integers, found {values!r:.60}")
         if count is not None and len(values) != count:
             raise GraphError(f"{self.label}: attribute {name!r} must hold {count} integers, found {len(values)}")
