@@ -8,6 +8,7 @@ import pytest
 
 from openane.errors import GraphError, UnsupportedError
 from openane.importers.onnx import load_onnx
+from openane.importers.onnx.nodes import nodes_of
 from openane.importers.onnx.positions import positions
 from openane.ops.evaluate import evaluate
 
@@ -98,8 +99,8 @@ def test_positions_in_long_tables_are_found(model) -> None:
              helper.make_node("Mul", ["x", "c"], ["b"]), helper.make_node("Gather", ["short", "b"], ["y"])]
     proto = model(nodes, {"x": (4,)}, {"c": np.array(1), "long": np.zeros((3000, 2), np.float32),
                                        "short": np.zeros((300, 2), np.float32)})
-    assert {"a", "x", "c"} <= positions(proto.graph)
-    assert "b" not in positions(proto.graph)
+    assert {"a", "x", "c"} <= positions(nodes_of(proto.graph), proto.graph.initializer)
+    assert "b" not in positions(nodes_of(proto.graph), proto.graph.initializer)
 
 
 def test_products_whose_remainder_is_taken_stay_exact(model) -> None:
@@ -107,7 +108,7 @@ def test_products_whose_remainder_is_taken_stay_exact(model) -> None:
     nodes = [helper.make_node("Mul", ["x", "c"], ["a"]), helper.make_node("Mod", ["a", "d"], ["b"]),
              helper.make_node("Gather", ["short", "b"], ["y"])]
     proto = model(nodes, {"x": (4,)}, {"c": np.array(103), "d": np.array(64), "short": np.zeros((64, 2), np.float32)})
-    assert {"x", "a", "b"} <= positions(proto.graph)
+    assert {"x", "a", "b"} <= positions(nodes_of(proto.graph), proto.graph.initializer)
 
 
 @pytest.mark.parametrize("op", ["Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",

@@ -8,7 +8,8 @@ import pytest
 from openane.ops.contiguous import BLOCK, WIDTH, contiguous
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (3, BLOCK), (BLOCK + 1, 7), (5, 3 * BLOCK - 1), (WIDTH + 1, 3), (0, 4), (6,), (2, 3, 4)])
+@pytest.mark.parametrize("shape", [(1, 1), (3, BLOCK), (BLOCK + 1, 7), (5, 3 * BLOCK - 1), (WIDTH + 1, 3), (0, 4), (6,),
+                                   (2, 3, 4)])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32])
 def test_the_elements_lie_one_behind_the_other_and_are_the_same(shape: tuple[int, ...], dtype: type) -> None:
     array = np.arange(np.prod(shape)).reshape(shape).astype(dtype)

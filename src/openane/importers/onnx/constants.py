@@ -106,7 +106,9 @@ class OnnxConstants:
         """`array` in fp16. Numbers that stand for infinity become the largest finite one. GraphError naming the
         constant when another finite value becomes infinite; when saturating, such values become the largest finite one
         too and a RuntimeWarning says so."""
-        result, lost = in_half(array)
+        result, lost = self._prepared(array), None
+        if result is None:
+            result, lost = in_half(array)
         if lost is None or not lost.any():
             return result
         if np.abs(array[lost]).min() >= UNBOUNDED:

@@ -72,7 +72,7 @@ def load_onnx(source: str | Path | bytes | Proto, shapes: Mapping[str, Sequence[
         model = inlined(stated, known if relative.quantised else known - {"DynamicQuantizeLinear"}, _DOMAINS)
         nodes = nodes if model is stated else nodes_of(model.graph)
         walk = _Import(model.graph, nodes, _opset(model), shapes or {}, values or {}, saturate, storage, lookups,
-                       relative, positions(model.graph) if lookups else frozenset(), model.producer_name,
+                       relative, positions(nodes, model.graph.initializer) if lookups else NOTHING, model.producer_name,
                        folding=Budget(stated=limit))
         walk.ports()
         for position, (node, spent) in enumerate(zip(nodes, lasts(nodes, walk.outputs), strict=True)):
@@ -132,10 +132,9 @@ class _Import:
 
     def ports(self) -> None:
         """Defines inputs and initialisers."""
-        inputs = self.inputs
-        only_inputs((*self.shapes, *self.values), [port.name for port in inputs], "a shape or value")
-        check_shapes([port for port in inputs if port.name not in {*self.shapes, *self.values}])
-        for port in inputs:
+        only_inputs((*self.shapes, *self.values), [port.name for port in self.inputs], "a shape or value")
+        check_shapes([port for port in self.inputs if port.name not in {*self.shapes, *self.values}])
+        for port in self.inputs:
             if port.name in self.values:
                 self.known[port.name] = port_value(port, numpy_array(self.values[port.name], f"input {port.name!r}"))
                 continue
@@ -196,7 +195,7 @@ class _Import:
 
     def _step(self, node: StatedNode, label: str, origins: frozenset[str]) -> OnnxStep:
         """A node with its operands, which are read where they wait for that."""
-        operator, outputs = self._operator(node, label), node.outputs
+        operator, outputs, fine = self._operator(node, label), node.outputs, self.relative.fine
         for name in node.reads:  # those of nested graphs too: they see this graph's tensors
             if name in self.waiting:
                 self.known[name] = self._array(self.waiting.pop(name))
@@ -205,7 +204,7 @@ class _Import:
                         attributes, self._operands(node.inputs, label), node.inputs,
                         [name if name in self.read else "" for name in outputs], self.constants,
                         partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
-                        not self.relative.fine.isdisjoint((*node.inputs, *outputs)), self.folding, self.producer)
+                        not (fine.isdisjoint(node.inputs) and fine.isdisjoint(outputs)), self.folding, self.producer)
 
     def _operands(self, names: Sequence[str], label: str) -> list[Operand | None]:
         """What a node's inputs are, None for those left out."""
@@ -213,7 +212,7 @@ class _Import:
         try:
             return [known[name] if name else None for name in names]
         except KeyError as error:
-            raise _missing(error.args[0], label) from None
+            raise GraphError(f"{label}: input {error.args[0]!r} has not been made at this point") from None
 
     def _inputs_that(self, are: Callable[[Operand], bool], names: Iterable[str]) -> frozenset[str]:
         """Those of the inputs of the model that are so."""
@@ -259,9 +258,7 @@ class _Import:
         return tuple(operand for operand in found if operand is not None)
 
     def _use(self, name: str, label: str) -> Operand | None:
-        if name and name not in self.known:
-            raise _missing(name, label)
-        return self.known[name] if name else None
+        return self._operands([name], label)[0]
 
     def _define(self, name: str, operand: Operand, who: str) -> None:
         self._require_free(name, who)
@@ -305,10 +302,6 @@ class _Import:
 def _united(sets: set[frozenset[str]]) -> frozenset[str]:
     """All that is in one of the sets."""
     return sets.pop() if len(sets) == 1 else NOTHING.union(*sets)
-
-
-def _missing(name: str, label: str) -> GraphError:
-    return GraphError(f"{label}: input {name!r} has not been made at this point")
 
 
 def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:

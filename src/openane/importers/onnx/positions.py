@@ -7,7 +7,9 @@ the engine has.
 
 from __future__ import annotations
 
-from openane.importers.onnx.nodes import Proto
+from collections.abc import Iterable, Sequence
+
+from openane.importers.onnx.nodes import Proto, StatedNode
 
 COUNTED = 2048
 """Up to here fp16 holds every whole number: positions in shorter tables may be computed on the engine."""
@@ -20,21 +22,21 @@ _COMPUTED = frozenset([
 """Operators whose result is a position where what they compute with is."""
 
 
-def positions(graph: Proto) -> frozenset[str]:
-    """Names of positions, and of what they are computed from by integers alone; and of products whose remainder is
-    taken: nobody would divide what stays small."""
-    if _STARTS.isdisjoint(node.op_type for node in graph.node):
+def positions(nodes: Sequence[StatedNode], constants: Iterable[Proto]) -> frozenset[str]:
+    """Of the nodes and initialisers of a graph, names of positions, and of what they are computed from by integers
+    alone; and of products whose remainder is taken: nobody would divide what stays small."""
+    if _STARTS.isdisjoint([node.kind for node in nodes]):
         return frozenset()
-    short = {tensor.name for tensor in graph.initializer if max(tensor.dims, default=0) <= COUNTED}
-    found = {node.input[1] for node in graph.node
-             if node.op_type in _LOOKUPS and len(node.input) > 1 and node.input[0] not in short} | _hashed(graph)
-    for node in reversed(graph.node):
-        if node.op_type in _COMPUTED and not found.isdisjoint(node.output):
-            found.update(node.input)
+    short = {tensor.name for tensor in constants if max(tensor.dims[:], default=0) <= COUNTED}
+    found = {node.inputs[1] for node in nodes
+             if node.kind in _LOOKUPS and len(node.inputs) > 1 and node.inputs[0] not in short} | _hashed(nodes)
+    for node in reversed(nodes if found else ()):
+        if node.kind in _COMPUTED and not found.isdisjoint(node.outputs):
+            found.update(node.inputs)
     return frozenset(found)
 
 
-def _hashed(graph: Proto) -> set[str]:
-    products = {node.output[0] for node in graph.node if node.op_type == "Mul" and node.output}
-    return {node.output[0] for node in graph.node
-            if node.op_type == "Mod" and node.output and node.input and node.input[0] in products}
+def _hashed(nodes: Sequence[StatedNode]) -> set[str]:
+    products = {node.outputs[0] for node in nodes if node.kind == "Mul" and node.outputs}
+    return {node.outputs[0] for node in nodes
+            if node.kind == "Mod" and node.outputs and node.inputs and node.inputs[0] in products}
