@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openane.errors import FormatError
-from openane.formats.protobuf import MAXIMUM_DEPTH, Message, Schema, read_message, write_message
+from openane.formats.protobuf import (
+    MAXIMUM_DEPTH,
+    Message,
+    Schema,
+    long_fields,
+    read_message,
+    scan_fields,
+    write_message,
+)
 
 SCHEMA = Schema("""
 Inner: text 1 string; number 2 int
@@ -89,3 +97,35 @@ def test_random_bytes_raise_nothing_else(data):
         read_message(SCHEMA, "Outer", data)
     except FormatError:
         return
+
+
+def _found(scanned):
+    """What a scan finds before it ends, and how it ends."""
+    fields = []
+    try:
+        fields += scanned
+    except FormatError as error:
+        return fields, str(error)
+    return fields, ""
+
+
+@given(st.lists(st.tuples(st.sampled_from([0, 1, 2, 3, 5]), st.integers(0, 3000), st.integers(0, 20000),
+                          st.booleans())), st.integers(1, 9000))
+def test_long_fields_are_those_of_a_scan(fields, least) -> None:
+    data = bytearray()
+    for wire, number, size, cut in fields:
+        value = {0: _number(size), 1: bytes(8), 2: _number(size) + bytes(size - cut if size else 0), 5: bytes(4)}
+        data += _number(number << 3 | wire) + value.get(wire, b"")
+    view = memoryview(bytes(data))
+    every, wrong = _found((number, begin, stop) for number, wire, begin, stop in scan_fields(view, 0, len(view))
+                          if wire == 2 and stop - begin >= least)
+    found, also = _found((number, begin, stop) for _, number, begin, stop in long_fields(view, 0, len(view), least))
+    assert (found, also) == (every, wrong)
+
+
+def _number(value: int) -> bytes:
+    parts = bytearray()
+    while value > 0x7F:
+        parts.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*parts, value])

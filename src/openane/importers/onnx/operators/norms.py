@@ -49,7 +49,8 @@ def _batch_constant(step: OnnxStep, x: Value, statistics: Sequence[np.ndarray]) 
     table = np.array(statistics, np.float64).reshape(len(statistics), -1) if alike else \
         [each.astype(np.float64).reshape(-1) for each in statistics]
     scale, offset, mean, variance = table
-    root = np.sqrt(variance + epsilon)
+    with np.errstate(invalid="ignore"):
+        root = np.sqrt(variance + epsilon)
     if not root.min(initial=1) > 0:
         raise GraphError(f"{step.label}: var + epsilon must be positive, found {variance.min():g}")
     gain = scale / root
