@@ -218,7 +218,11 @@ class Graph:
                 early = next(value.name for value in node.computed() if id(value) not in known)
                 raise GraphError(f"{node.label} uses {early!r} before it is made")
             for value in node.outputs:
-                _define(value, known, names, node)
+                key, name = id(value), value.name
+                if key in known or name in names:
+                    _define(value, known, names, node)
+                known.add(key)
+                names.add(name)
         for value in self.outputs:
             if not value.constant and id(value) not in known:
                 raise GraphError(f"output {value.name!r} is made by no node")

@@ -196,15 +196,21 @@ class _Import:
     def _step(self, node: StatedNode, label: str, origins: frozenset[str]) -> OnnxStep:
         """A node with its operands, which are read where they wait for that."""
         operator, outputs, fine = self._operator(node, label), node.outputs, self.relative.fine
-        for name in node.reads:  # those of nested graphs too: they see this graph's tensors
+        if not self.waiting.keys().isdisjoint(node.reads):
+            self._fetch(node.reads)
+        used = outputs if self.read.issuperset(outputs) else [name if name in self.read else "" for name in outputs]
+        return OnnxStep(label, next(filter(None, outputs), node.kind), self.builder, operator, self.version, node.proto,
+                        attribute_values(node, label, self.storage), self._operands(node.inputs, label), node.inputs,
+                        used, self.constants, partial(self.body, origins), self._is_set, self.lookups,
+                        bool(self.positions) and not self.positions.isdisjoint(outputs),
+                        bool(fine) and not (fine.isdisjoint(node.inputs) and fine.isdisjoint(outputs)),
+                        self.folding, self.producer)
+
+    def _fetch(self, names: Sequence[str]) -> None:
+        """Reads those that wait for it, of nested graphs too: they see this graph's tensors."""
+        for name in names:
             if name in self.waiting:
                 self.known[name] = self._array(self.waiting.pop(name))
-        attributes = attribute_values(node, label, self.storage)
-        return OnnxStep(label, next(filter(None, outputs), node.kind), self.builder, operator, self.version, node.proto,
-                        attributes, self._operands(node.inputs, label), node.inputs,
-                        [name if name in self.read else "" for name in outputs], self.constants,
-                        partial(self.body, origins), self._is_set, self.lookups, not self.positions.isdisjoint(outputs),
-                        not (fine.isdisjoint(node.inputs) and fine.isdisjoint(outputs)), self.folding, self.producer)
 
     def _operands(self, names: Sequence[str], label: str) -> list[Operand | None]:
         """What a node's inputs are, None for those left out."""
@@ -275,8 +281,7 @@ class _Import:
         results: dict[int, str] = {}
         values = []
         for port in self.graph.output:
-            if port.name in self.waiting:
-                self.known[port.name] = self._array(self.waiting.pop(port.name))
+            self._fetch([port.name])
             operand = self._use(port.name, f"output {port.name!r}")
             if operand is None:
                 raise GraphError(f"an output of the model has no name: {port.name!r}")

@@ -18,6 +18,8 @@ from openane.importers.onnx.storage import Storage, is_stored, slimmed
 
 _PLAIN = {1: "f", 2: "i", 3: "s"}
 _LISTS = {6: "floats", 7: "ints", 8: "strings"}
+_NUMBERS = "fiub"
+"""Kinds of numbers that numpy itself has."""
 _TENSOR, _GRAPH = 4, 5
 """The field that holds an attribute's value, by the number of its type in AttributeProto.AttributeType."""
 
@@ -122,7 +124,7 @@ def tensor_array(tensor: Proto, label: str, storage: Storage) -> np.ndarray:
         raise FormatError(f"{label}: malformed tensor: {error}") from None
     if array.shape != shape:
         raise FormatError(f"{label}: malformed tensor", expected=f"shape {list(shape)}", found=list(array.shape))
-    return numpy_array(array, label)
+    return array if array.dtype.kind in _NUMBERS else numpy_array(array, label)
 
 
 STATED = "stated"
@@ -137,7 +139,7 @@ def stated_type(array: np.ndarray) -> str:
 
 def numpy_array(array: np.ndarray, label: str) -> np.ndarray:
     """An array in a type numpy itself has: small integers in 8 bits, bf16 and fp8 as float32."""
-    if array.dtype.kind in "fiub":
+    if array.dtype.kind in _NUMBERS:
         return array
     name = array.dtype.name
     if name in ("int4", "int2", "uint4", "uint2"):

@@ -19,6 +19,7 @@ from openane.record_classes import dataclass
 
 _WHOLE = frozenset(["add", "maximum", "minimum", "mul", "sub"])
 """Operations on integers that MIL has."""
+_INTEGERS = frozenset([int, bool])
 _SINGLE = (bytes, str, int, float)
 Operand = Value | np.ndarray
 """What an ONNX tensor is during import: a value of the graph, or an array known already, in the model's dtype."""
@@ -99,8 +100,10 @@ class OnnxStep(AnyStep):
 
     def value(self, index: int) -> Value:
         """Input `index` as a value of the graph; constants are converted to the engine's dtypes."""
-        operand = self.operand(index)
-        return self.constants.value(operand, self.input_names[index]) if isinstance(operand, np.ndarray) else operand
+        operand = self.inputs[index] if index < len(self.inputs) else None
+        if not isinstance(operand, Value):
+            operand = self.constants.value(self.array(index, f"input {index}"), self.input_names[index])
+        return operand
 
     def array(self, index: int, what: str) -> np.ndarray:
         """Input `index` as an array. UnsupportedError when it is computed at run time."""
@@ -126,11 +129,12 @@ class OnnxStep(AnyStep):
 
     def real(self, index: int) -> Value:
         """Input `index` in fp16."""
-        return self.cast(self.value(index), "fp16")
+        value = self.value(index)
+        return value if value.type.dtype == "fp16" else self.cast(value, "fp16")
 
     def widened(self, value: Value) -> Value:
         """`value`, integers of 8 and 16 bits as int32."""
-        return self.cast(value, "int32") if value.dtype in SMALL_INTEGERS else value
+        return self.cast(value, "int32") if value.type.dtype in SMALL_INTEGERS else value
 
     def integers_in(self, index: int, what: str) -> tuple[int, ...]:
         """Input `index`, a constant vector of integers."""
@@ -175,7 +179,7 @@ class OnnxStep(AnyStep):
         values = self.attributes.get(name, default)
         if values is None:
             raise GraphError(f"{self.label}: attribute {name!r} is missing")
-        if isinstance(values, _SINGLE) or not {int, bool}.issuperset(map(type, values)):
+        if isinstance(values, _SINGLE) or not _INTEGERS.issuperset(map(type, values)):
             raise GraphError(f"{self.label}: attribute {name!r} must be a vector of integers, found {values!r:.60}")
         if count is not None and len(values) != count:
             raise GraphError(f"{self.label}: attribute {name!r} must hold {count} integers, found {len(values)}")

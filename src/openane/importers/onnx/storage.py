@@ -123,7 +123,7 @@ def is_stored(tensor: Any) -> bool:
 
 def require_memory(tensors: Iterable[Any]) -> None:
     """UnsupportedError when the weights that wait to be read are more than this machine holds."""
-    shapes = (tensor.dims[:] for tensor in tensors if is_stored(tensor))
+    shapes = [tensor.dims[:] for tensor in tensors if tensor.data_location == _EXTERNAL]
     total = sum(2 * prod(shape) for shape in shapes if min(shape, default=0) >= 0)
     if total > memory():
         raise UnsupportedError("ONNX model", "weights are held in memory in fp16", limit=f"{memory()} bytes",
