@@ -146,7 +146,9 @@ class GraphBuilder:
         operands: dict[str, Operand] = {}
         for name, stated in known.operands:
             if stated is not None:
-                operands[name] = again(stated, self._unique(f"{base}_{name}"))
+                label = f"{base}_{name}"
+                operands[name] = again(stated, self._unique(label) if label in self._names else label)
+                self._names.add(label)
             elif isinstance(operand := given[name], Value):
                 operands[name] = (operand,) if op.named[name].variadic else operand
             else:

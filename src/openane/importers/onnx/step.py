@@ -142,7 +142,7 @@ class OnnxStep(AnyStep):
         if array.dtype.kind not in "iu" or array.ndim > 1:
             raise GraphError(f"{self.label}: {what} must be a vector of integers, found {array.dtype} "
                              f"{list(array.shape)}")
-        return tuple(int(number) for number in array.reshape(-1))
+        return tuple(array.reshape(-1).tolist())
 
     def number_in(self, index: int, what: str) -> float:
         """Input `index`, a constant number."""
