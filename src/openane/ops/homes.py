@@ -143,6 +143,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "step_factors": (),
     "step_functions": (),
     "step_layers": (),
+    "step_norms": (),
     "step_pairs": (),
     "step_products": (),
     "step_tables": (),

@@ -58,6 +58,29 @@ def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> 
     return _sum(found, second, units, times)
 
 
+def rounded_behind(node: Node, units: float) -> Counted | None:
+    """As `pair`, of numbers that are no steps: a product, or a sum with a constant, is rounded to steps by the task
+    that makes it, and not to fp16 before."""
+    x, y = node["x"], node["y"]
+    if x.constant or x.shape != node.output.shape:
+        x, y = y, x
+    two = two_factors(units)
+    if two is None or x.constant or x.type != node.output.type or y.dtype != x.dtype:
+        return None
+    if y.constant:
+        vector = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
+        if node.op == "mul" and vector.size == 1 and two_factors(units * float(vector.flat[0])) is not None:
+            return Counted({"x": x, "units": number(f"{y.name}_units", units * float(vector.flat[0]))})
+        times, made = (1.0, Factors(units, 1.0)) if node.op == "mul" else (two[0], Factors(two[1], two[0]))
+        if not np.abs(vector * times).max(initial=0.0) < LARGEST:
+            return None
+        y = constant(f"{y.name}_in_steps", np.ascontiguousarray(vector * times), y)
+        return Counted({"x": x, "y": y, **_settings(x, node.op, made)})
+    if node.op != "mul" or y.type.rank != x.type.rank:
+        return None
+    return Counted({"x": x, "y": y, **_settings(x, "mul", Factors(units, 1.0))})
+
+
 @dataclass(frozen=True, slots=True)
 class _Pair:
     """The operand of the result's shape and what makes it, the other one, and how often each counts."""

@@ -26,6 +26,7 @@ from openane.ops.rewriter import fresh_name
 from openane.ops.rounding import EXACT_WHOLE, WHOLE
 from openane.ops.step_functions import Surroundings, step_function
 from openane.ops.step_layers import counting_form, inner_tap, parts_of_steps
+from openane.ops.step_norms import gain_apart, norm_of_steps
 from openane.ops.step_pairs import Counted, largest
 from openane.ops.step_products import step_product
 from openane.ops.step_windows import ODD, window_sums
@@ -87,6 +88,7 @@ class _Sums:
         if moved is not None:
             self.nodes.append(moved)
             return
+        node = norm_of_steps(node, self._known, self._times)
         units = self._steps_alone(node)
         if units is None:
             self.nodes.append(node)
@@ -95,7 +97,8 @@ class _Sums:
         if given is None and form is None:
             given = self._mean(node, units) or self._windows(node, units) or self._product(node, units) \
                 or step_pairs.pair(node, units, self._known, self._times,
-                                   max(map(largest, self.users[id(node.output)]))) or self._function(node, units)
+                                   max(map(largest, self.users[id(node.output)]))) or self._function(node, units) \
+                or self._rounded_behind(node, units)
         elif given is None and form is not None:
             sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
             self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
@@ -126,6 +129,15 @@ class _Sums:
         return Counted({"x": self._times(found.x, 1), "axes": _integers(f"{name}_axes", list(found.axes)),
                         "keep_dims": Value(f"{name}_keep_dims", TensorType("bool", ()), np.array(kept)),
                         "units": number(f"{name}_units", units * found.factor * stated_of(steps, "scale"))})
+
+    def _rounded_behind(self, node: Node, units: float) -> Counted | None:
+        """The operands of a nearest_steps in place of the last operation before it, on numbers that are no steps; of a
+        norm that is its gain or offset. None where that cannot be."""
+        parted = gain_apart(node, fresh_name(f"{node.output.name}_normal", self.names))
+        if parted is not None:
+            self.nodes.append(parted[0])
+            node = parted[1]
+        return step_pairs.rounded_behind(node, units) if node.op in ("add", "mul") else None
 
     def _averages(self, node: Node, units: float) -> Counted | None:
         """The operands of a nearest_steps in place of averages in parts of a step (step_layers), of which the planar

@@ -143,3 +143,32 @@ def test_a_function_without_results_for_some_steps() -> None:
     found = ane.run(ane.compile(graph), {"x": numbers}, "simulator?arithmetic=exact")["y"].astype(np.float64) / result
     wanted = np.clip(np.rint(np.sqrt(np.rint(numbers / step) * step + np.float32(0.6)) / result), -128, 127)
     assert np.abs(np.rint(found) - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("gains", [(), ("gamma",), ("gamma", "beta")])
+def test_norms_of_steps_round_less_on_the_way(gains: tuple[str, ...]) -> None:
+    """Their input is exact, and what they do last is rounded to steps at once: its mean and root are fp16."""
+    rng = np.random.default_rng(4)
+    vectors = {"gamma": rng.uniform(0.5, 1.5, 48), "beta": rng.standard_normal(48)}
+    given = {name: vectors[name].astype(np.float16) for name in gains}
+    graph = between(lambda builder, x: builder.single("layer_norm", x=x, axes=[-1], epsilon=1e-5, **given), (64, 48),
+                    0.025)
+    found, x = found_and_input(graph, 0.025)
+    normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5 / np.float32(STEP) ** 2)
+    exact = (normal * given.get("gamma", np.float64(1)) + given.get("beta", np.float64(0))) / np.float32(0.025)
+    off = np.abs(found - nearest(exact))
+    assert off.max() <= 1
+    assert np.mean(off > 0) < 0.012, "of numbers of fp16, and with a sum in fp16, another step of 2 in 100"
+
+
+def test_a_product_of_numbers_is_rounded_once() -> None:
+    builder = GraphBuilder("product")
+    x, y = (builder.input(name, "fp16", (4, 100)) for name in "xy")
+    graph = builder.finish({"z": quantised(builder, builder.single("mul", x=x, y=y), RESULT, 128, 0, 255)})
+    assert [node.op for node in simplify(graph).nodes] == ["nearest_steps"]
+    rng = np.random.default_rng(6)
+    inputs = {name: rng.standard_normal((4, 100)).astype(np.float16) for name in "xy"}
+    found = ane.run(ane.compile(graph), inputs, "simulator?arithmetic=exact")["z"].astype(np.float64)
+    exact = inputs["x"].astype(np.float64) * inputs["y"] / np.float32(RESULT)
+    off = np.rint(found / np.float32(RESULT)) != nearest(exact)
+    assert not off[clear(exact, 1e-3)].any()
