@@ -64,21 +64,27 @@ def rounded_behind(node: Node, units: float) -> Counted | None:
     x, y = node["x"], node["y"]
     if x.constant or x.shape != node.output.shape:
         x, y = y, x
-    two = two_factors(units)
-    if two is None or x.constant or x.type != node.output.type or y.dtype != x.dtype:
+    if x.constant or x.type != node.output.type or y.dtype != x.dtype or two_factors(units) is None:
         return None
     if y.constant:
-        vector = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
-        if node.op == "mul" and vector.size == 1 and two_factors(units * float(vector.flat[0])) is not None:
-            return Counted({"x": x, "units": number(f"{y.name}_units", units * float(vector.flat[0]))})
-        times, made = (1.0, Factors(units, 1.0)) if node.op == "mul" else (two[0], Factors(two[1], two[0]))
-        if not np.abs(vector * times).max(initial=0.0) < LARGEST:
-            return None
-        y = constant(f"{y.name}_in_steps", np.ascontiguousarray(vector * times), y)
-        return Counted({"x": x, "y": y, **_settings(x, node.op, made)})
+        return _with_numbers(node.op, x, y, units)
     if node.op != "mul" or y.type.rank != x.type.rank:
         return None
     return Counted({"x": x, "y": y, **_settings(x, "mul", Factors(units, 1.0))})
+
+
+def _with_numbers(op: str, x: Value, y: Value, units: float) -> Counted | None:
+    """Of numbers and a constant, which a sum takes in what its last factor makes steps of."""
+    vector = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
+    if op == "mul" and vector.size == 1 and two_factors(units * float(vector.flat[0])) is not None:
+        return Counted({"x": x, "units": number(f"{y.name}_units", units * float(vector.flat[0]))})
+    two = two_factors(units)
+    assert two is not None, "asked before"
+    times, made = (1.0, Factors(units, 1.0)) if op == "mul" else (two[0], Factors(two[1], two[0]))
+    if not np.abs(vector * times).max(initial=0.0) < LARGEST:
+        return None
+    given = constant(f"{y.name}_in_steps", np.ascontiguousarray(vector * times), y)
+    return Counted({"x": x, "y": given, **_settings(x, op, made)})
 
 
 @dataclass(frozen=True, slots=True)

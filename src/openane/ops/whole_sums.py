@@ -90,24 +90,26 @@ class _Sums:
             return
         node = norm_of_steps(node, self._known, self._times)
         units = self._steps_alone(node)
-        if units is None:
-            self.nodes.append(node)
-            return
-        form, given = counting_form(node, self.producers), self._averages(node, units)
-        if given is None and form is None:
-            given = self._mean(node, units) or self._windows(node, units) or self._product(node, units) \
-                or step_pairs.pair(node, units, self._known, self._times,
-                                   max(map(largest, self.users[id(node.output)]))) or self._function(node, units) \
-                or self._rounded_behind(node, units)
-        elif given is None and form is not None:
-            sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
-            self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
-            given = Counted({"x": sums})
+        given = None if units is None else self._in_steps(node, units)
         if given is None:
             self.nodes.append(node)
             return
         for user in self.users[id(node.output)]:
             self.waiting[id(user)] = _counted(user, given)
+
+    def _in_steps(self, node: Node, units: float) -> Counted | None:
+        """The operands of a nearest_steps in place of a node, whose result it takes `units` times; None where they are
+        the node's result."""
+        form, given = counting_form(node, self.producers), self._averages(node, units)
+        if given is not None:
+            return given
+        if form is not None:
+            sums = Value(fresh_name(f"{form.output.name}_sums", self.names), form.output.type)
+            self.nodes.append(replace(self._counting(form, units), outputs=(sums,)))
+            return Counted({"x": sums})
+        return self._mean(node, units) or self._windows(node, units) or self._product(node, units) \
+            or step_pairs.pair(node, units, self._known, self._times, max(map(largest, self.users[id(node.output)]))) \
+            or self._function(node, units) or self._rounded_behind(node, units)
 
     def _steps_alone(self, node: Node) -> float | None:
         """Steps per unit of a node's result, where whole steps of one size are all that becomes of it."""
