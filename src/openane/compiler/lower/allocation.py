@@ -23,8 +23,8 @@ from openane.record_classes import dataclass
 
 OPERANDS = 3
 """Streamed operands an operation may have."""
-PADDED = 16
-"""Streams and rows of constants take about 1/16 more than the elements' bytes."""
+PADDED = 2
+"""Streams and rows of constants take at most about so many times the elements' bytes."""
 NEAR_SHARE = 8
 """A tensor that waits in L2 to be broadcast takes at most 1/8 of it."""
 
@@ -53,7 +53,7 @@ class Allocation(RecipeContext):
         self.blocks = VirtualBuffers()
         slots = chip.limits.slots
         kernels = slots.first_kernels(range(slots.first_port, slots.first_port + ports))
-        expected = weights * DType.FLOAT16.size * (PADDED + 1) // PADDED
+        expected = PADDED * weights * DType.FLOAT16.size
         self.kernels = ConstantPool(chip.limits, expected)
         self.constants = self.kernels if kernels is None else ConstantPool(chip.limits)
         self.kernel_slot = slots.constants if kernels is None else kernels
