@@ -13,14 +13,15 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
+from openane.importers.onnx.chosen import ChosenRows
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
-from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, SHAPING, try_fold
+from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY
 from openane.importers.onnx.inline import inlined
-from openane.importers.onnx.known import computed_now
 from openane.importers.onnx.model import attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
+from openane.importers.onnx.node_result import result_of
 from openane.importers.onnx.nodes import Proto, StatedNode, nodes_of
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import (
@@ -34,10 +35,10 @@ from openane.importers.onnx.ports import (
 )
 from openane.importers.onnx.positions import positions
 from openane.importers.onnx.references import lasts
-from openane.importers.onnx.step import OnnxStep, Operand, RunTimeOperandError
+from openane.importers.onnx.step import OnnxStep, Operand, Result, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored, require_memory
 from openane.importers.shapes import only_inputs
-from openane.importers.step import MALFORMED, malformed, unknown_operator
+from openane.importers.step import MALFORMED, malformed
 from openane.ops.accuracy import CLOSE_IF_SAFE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.record_classes import dataclass
@@ -118,9 +119,11 @@ class _Import:
     inputs: list[Proto] = field(init=False)
     outputs: frozenset[str] = field(init=False)
     read: frozenset[str] = field(init=False)
+    rows: ChosenRows | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
+        self.rows = ChosenRows.of(self.nodes)
         self.read = self.outputs.union(*[node.reads for node in self.nodes])
         initialised = {tensor.name for tensor in self.graph.initializer}
         self.inputs = [port for port in self.graph.input if port.name not in initialised]  # others have default values
@@ -180,7 +183,7 @@ class _Import:
         origins = _united({known for name in node.reads if (known := self.origins.get(name))})
         outputs, step = node.outputs, self._step(node, label, origins)
         try:
-            result = _result(step) if self.relative.rounded.isdisjoint(outputs) else step.operand(0)
+            result = self._result(step, node.reads) if self.relative.rounded.isdisjoint(outputs) else step.operand(0)
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
@@ -192,6 +195,9 @@ class _Import:
             if name:
                 self._define(name, operand, label)
                 self.origins[name] = origins if isinstance(operand, Value) else NOTHING
+
+    def _result(self, step: OnnxStep, reads: Sequence[str]) -> Result:
+        return result_of(step) if self.rows is None else self.rows.result(step, reads, result_of)
 
     def _step(self, node: StatedNode, label: str, origins: frozenset[str]) -> OnnxStep:
         """A node with its operands, which are read where they wait for that."""
@@ -252,6 +258,7 @@ class _Import:
         for tensor in graph.initializer:
             inner.known[tensor.name] = self._array(tensor)
         nodes = nodes_of(graph)
+        inner.rows = self.rows or ChosenRows.of(nodes)
         for position, node in enumerate(nodes):
             self.budget[0] -= 1
             if self.budget[0] < 0:
@@ -264,6 +271,9 @@ class _Import:
         return tuple(operand for operand in found if operand is not None)
 
     def _use(self, name: str, label: str) -> Operand | None:
+        """What an output of a graph is."""
+        if self.rows is not None:
+            self.rows.require_fixed(name, label)
         return self._operands([name], label)[0]
 
     def _define(self, name: str, operand: Operand, who: str) -> None:
@@ -307,24 +317,3 @@ class _Import:
 def _united(sets: set[frozenset[str]]) -> frozenset[str]:
     """All that is in one of the sets."""
     return sets.pop() if len(sets) == 1 else NOTHING.union(*sets)
-
-
-def _result(step: OnnxStep) -> Operand | tuple[Operand, ...]:
-    computed = any(isinstance(operand, Value) for operand in step.inputs)
-    folded = try_fold(step, computed)
-    if folded is not None:
-        return folded
-    handler = OPERATORS.get(step.op)
-    if handler is not None:
-        known = None if computed else computed_now(step, handler)
-        return handler(step) if known is None else known
-    if step.op in SHAPING:
-        for index in range(len(step.inputs)):
-            step.array(index, f"input {index}")
-    if step.op in FOLDS or step.op in SHAPE_ONLY or step.op in REFERENCE_FOLDS:
-        raise UnsupportedError(step.label, "this operator is supported on constants only",
-                               found=", ".join(name for name, operand in zip(step.input_names, step.inputs, strict=True)
-                                               if isinstance(operand, Value)),
-                               remedy="export with fixed shapes, so that it is computed at import")
-    raise unknown_operator(step.label, step.op, OPERATORS, "export it in other operators "
-                           "(openane.importers.onnx.OPERATORS has those known), or compute it on the host")
