@@ -18,7 +18,7 @@ import numpy as np
 from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.masks import FARTHEST
-from openane.importers.onnx.chosen_rules import COUNTING, RULES, Chosen, Marks, reduced_axes
+from openane.importers.onnx.chosen_rules import COUNTING, RULES, Marks, MaskRows, reduced_axes
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.nodes import StatedNode
 from openane.importers.onnx.step import OnnxStep, Result
@@ -34,18 +34,18 @@ _ENDING = frozenset(("ReduceMean", "ReduceSum", *_EXTREMES))
 
 
 @dataclass(slots=True)
-class ChosenRows:
+class RowsOfMasks:
     """The masks of a model that chooses rows by some. `marks` says of tensors, by name, where they have such rows;
     `masks` of tensors that are a mask in another shape, which; `values` are the masks; `users` the nodes that read a
     tensor."""
 
     users: dict[str, list[tuple[str, int, Sequence[str]]]]
-    marks: dict[str, Chosen] = field(default_factory=dict)
-    masks: dict[str, Chosen] = field(default_factory=dict)
+    marks: dict[str, MaskRows] = field(default_factory=dict)
+    masks: dict[str, MaskRows] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, nodes: Sequence[StatedNode]) -> ChosenRows | None:
+    def of(cls, nodes: Sequence[StatedNode]) -> RowsOfMasks | None:
         """What is kept of a graph that has a NonZero; None for others."""
         if not any(node.kind == "NonZero" for node in nodes):
             return None
@@ -69,14 +69,17 @@ class ChosenRows:
             self.marks.pop(name, None)
             self.masks.pop(name, None)
         marks = [self.marks.get(name) for name in step.input_names]
-        if not any(marks):
-            if not self.marks.keys().isdisjoint(reads):
-                raise self._mixed(step, next(name for name in reads if name in self.marks))
-            return self._without(step, run)
+        if any(marks):
+            return self._of_rows(step, marks, run)
+        if not self.marks.keys().isdisjoint(reads):
+            raise self._mixed(step, next(name for name in reads if name in self.marks))
+        return self._without(step, run)
+
+    def _of_rows(self, step: OnnxStep, marks: Marks, run: Run) -> Result:
+        """What a node gives that is given rows, or their number."""
         if step.op == "Shape":
             return self._counted(step, marks, run)
-        if all(mark is None or mark.axis is None for mark in marks) and step.op in COUNTING and \
-                not any(isinstance(each, Value) for each in step.inputs):
+        if self._counts(step, marks):
             return self._noted(step, next(mark for mark in marks if mark), run(step))
         ended = self._ended(step, marks, run)
         if ended is not None:
@@ -90,7 +93,13 @@ class ChosenRows:
             raise self._mixed(step)
         return self._noted(step, found, made)
 
-    def _noted(self, step: OnnxStep, mark: Chosen, made: Result) -> Result:
+    @staticmethod
+    def _counts(step: OnnxStep, marks: Marks) -> bool:
+        """Whether a node makes a shape of numbers of rows."""
+        return step.op in COUNTING and all(mark is None or mark.axis is None for mark in marks) and \
+            not any(isinstance(each, Value) for each in step.inputs)
+
+    def _noted(self, step: OnnxStep, mark: MaskRows, made: Result) -> Result:
         self.marks.update(dict.fromkeys(filter(None, step.outputs), mark))
         return made
 
@@ -122,11 +131,11 @@ class ChosenRows:
         self._follow(step, source, made)
         return made
 
-    def _mask(self, name: str, value: Value) -> Chosen:
+    def _mask(self, name: str, value: Value) -> MaskRows:
         """The mask that a tensor is, in this shape or another."""
         if name not in self.masks:
             key = name if name not in self.values else f"{name} ({len(self.values)})"
-            self.masks[name], self.values[key] = Chosen(key), value
+            self.masks[name], self.values[key] = MaskRows(key), value
         return self.masks[name]
 
     def _follow(self, step: OnnxStep, source: Value, made: Result) -> None:
@@ -203,7 +212,7 @@ class ChosenRows:
             return run(replace(step, inputs=[step.inputs[0], step.inputs[1], kept]))
         return self._replaced(step, places, kept, run)
 
-    def _replaced(self, step: OnnxStep, mark: Chosen, kept: Value, run: Run) -> Result:
+    def _replaced(self, step: OnnxStep, mark: MaskRows, kept: Value, run: Run) -> Result:
         """Rows in place of what is at their positions, of which none is that of two chosen rows (ONNX leaves open what
         is kept of several): the sum of all there, where there is one."""
         attributes, data = {**step.attributes, "reduction": b"add"}, step.operand(0)
@@ -218,7 +227,7 @@ class ChosenRows:
         hit = step.add("greater", part="hit", x=often, y=0.0)
         return step.add("select", cond=hit, a=total, b=step.number(0))
 
-    def _over(self, step: OnnxStep, mark: Chosen, shape: Sequence[int]) -> Value | None:
+    def _over(self, step: OnnxStep, mark: MaskRows, shape: Sequence[int]) -> Value | None:
         """The mask over the first axes of a shape; None where it does not end at one of them."""
         mask = self._condition(step, mark)
         front = next((axis for axis in range(len(shape) + 1) if prod(shape[:axis]) == mask.type.elements), None)
@@ -226,11 +235,11 @@ class ChosenRows:
             return None
         return step.reshaped(mask, (*shape[:front], *(1,) * (len(shape) - front)), "mask")
 
-    def _condition(self, step: OnnxStep, mark: Chosen) -> Value:
+    def _condition(self, step: OnnxStep, mark: MaskRows) -> Value:
         mask = self.values[mark.mask]
         return mask if mask.dtype == "bool" else step.add("not_equal", part="chosen", x=step.widened(mask), y=0)
 
-    def _kept(self, step: OnnxStep, rows: Value, mark: Chosen, otherwise: float) -> Value:
+    def _kept(self, step: OnnxStep, rows: Value, mark: MaskRows, otherwise: float) -> Value:
         """Rows, with one number in place of those that the mask leaves out."""
         axis, shape, mask = mark.axis or 0, rows.shape, self._condition(step, mark)
         apart = (*shape[:axis], mask.type.elements, mark.inner, *shape[axis + 1:]) if mark.inner > 1 else shape
@@ -241,7 +250,7 @@ class ChosenRows:
         kept = step.add("select", part="kept", cond=cond, a=step.reshaped(rows, apart, "apart"), b=number)
         return step.reshaped(kept, shape, "together")
 
-    def _reduced(self, step: OnnxStep, mark: Chosen, axes: Sequence[int], run: Run) -> Result:
+    def _reduced(self, step: OnnxStep, mark: MaskRows, axes: Sequence[int], run: Run) -> Result:
         """The sum or mean of chosen rows, or the largest or smallest of their elements."""
         rows = step.number(0)
         kept = self._kept(step, rows, mark, _EXTREMES.get(step.op, 0))

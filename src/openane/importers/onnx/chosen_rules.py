@@ -19,7 +19,7 @@ from openane.record_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class MaskRows:
     """Rows of a tensor along an axis, `inner` of them one behind the other for each element of the tensor `mask`; with
     `axis` None an array that has their number among its elements."""
 
@@ -28,21 +28,21 @@ class Chosen:
     axis: int | None = None
 
 
-Marks = Sequence[Chosen | None]
-Rule = Callable[[OnnxStep, Marks, Operand], Chosen | None]
+Marks = Sequence[MaskRows | None]
+Rule = Callable[[OnnxStep, Marks, Operand], MaskRows | None]
 
 
 def _shape(step: OnnxStep, index: int) -> tuple[int, ...]:
     return step.operand(index).shape
 
 
-def _same(marks: Marks) -> Chosen | None:
+def _same(marks: Marks) -> MaskRows | None:
     """The mask that all marks are of, and how many rows it has for each element."""
     found = {(mark.mask, mark.inner) for mark in marks if mark is not None}
-    return Chosen(*found.pop()) if len(found) == 1 else None
+    return MaskRows(*found.pop()) if len(found) == 1 else None
 
 
-def by_element(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def by_element(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Rows keep their place, counted from the last axis; what else is given is the same for all."""
     same, shapes = _same(marks), [each.shape if each is not None else () for each in step.inputs]
     behind = {len(shape) - mark.axis for shape, mark in zip(shapes, marks, strict=True)
@@ -56,7 +56,7 @@ def by_element(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return replace(same, axis=len(result.shape) - place)
 
 
-def _alone(marks: Marks, given: int = 0) -> tuple[Chosen, int] | None:
+def _alone(marks: Marks, given: int = 0) -> tuple[MaskRows, int] | None:
     """The mark of operand `given`, where no other has one."""
     mark = marks[given] if given < len(marks) else None
     if mark is None or mark.axis is None or any(each is not None for place, each in enumerate(marks) if place != given):
@@ -64,48 +64,44 @@ def _alone(marks: Marks, given: int = 0) -> tuple[Chosen, int] | None:
     return mark, mark.axis
 
 
-def _gemm(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _gemm(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found = _alone(marks)
     wide = step.has(2) and len(_shape(step, 2)) == 2 and _shape(step, 2)[0] != 1
     return found[0] if found and found[1] == 0 and not wide and not step.integer("transA", 0) else None
 
 
-def _matmul(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _matmul(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Rows of the first factor, or products of their own."""
-    same, shapes = _same(marks), [_shape(step, 0), _shape(step, 1)]
-    behind = {len(shape) - mark.axis for shape, mark in zip(shapes, marks, strict=True)
-              if mark is not None and mark.axis is not None}
-    if same is None or len(behind) != 1 or min(map(len, shapes)) < 2:
+    shapes = [_shape(step, 0), _shape(step, 1)]
+    if min(map(len, shapes)) < 2:
         return None
-    place = behind.pop()
-    if place == 1 or (place == 2 and marks[1] is not None):
-        return None
-    if place > 2 and any(mark is None and len(shape) >= place and shape[-place] != 1
-                         for shape, mark in zip(shapes, marks, strict=True)):
-        return None
-    return replace(same, axis=len(result.shape) - place)
+    found = _alone(marks)
+    if found and len(shapes[0]) - found[1] == 2:
+        return replace(found[0], axis=len(result.shape) - 2)
+    several = by_element(step, marks, result)
+    return several if several and several.axis is not None and len(result.shape) - several.axis > 2 else None
 
 
-def _first(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _first(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Layers that take a batch: each of it by itself."""
     found = _alone(marks)
     return found[0] if found and found[1] == 0 else None
 
 
-def _transpose(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _transpose(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found = _alone(marks)
     order = step.integers("perm", range(len(result.shape))[::-1])
     return replace(found[0], axis=order.index(found[1])) if found else None
 
 
-def _unsqueeze(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _unsqueeze(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found, rank = _alone(marks), len(result.shape)
     new = {axis % rank for axis in axes_of(step, 1, 13) or ()}
     old = [axis for axis in range(rank) if axis not in new]
     return replace(found[0], axis=old[found[1]]) if found else None
 
 
-def _squeeze(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _squeeze(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found, shape = _alone(marks), _shape(step, 0)
     if not found:
         return None
@@ -115,7 +111,7 @@ def _squeeze(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return None if found[1] in gone else replace(found[0], axis=found[1] - sum(axis < found[1] for axis in gone))
 
 
-def _reshape(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _reshape(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Rows stay together; those of some elements each may become rows, and the other way round."""
     mark, same = marks[0], _same(marks)
     if mark is None or mark.axis is None or same is None:
@@ -143,7 +139,7 @@ def _inner(inner: int, count: int, behind: Sequence[int], new: Sequence[int]) ->
     return inner // fewer if whole else None
 
 
-def _expand(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _expand(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Rows spread over more axes, or what is the same for every row."""
     mark, same, shape = marks[0], _same(marks), _shape(step, 0)
     if same is None:
@@ -158,7 +154,7 @@ def _expand(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return replace(same, axis=lone[0]) if len(lone) == 1 and len(new) == 1 else None
 
 
-def _concat(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _concat(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     same, places = _same(marks), {mark.axis if mark is not None else None for mark in marks}
     if same is None or len(places) != 1:
         return None
@@ -167,43 +163,43 @@ def _concat(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return None if place is None or place == along else replace(same, axis=place)
 
 
-def _besides(step: OnnxStep, marks: Marks, result: Operand, axis: int) -> Chosen | None:
+def _besides(step: OnnxStep, marks: Marks, result: Operand, axis: int) -> MaskRows | None:
     """Rows stay where they are, as the operator works along another axis."""
     found = _alone(marks)
     return found[0] if found and found[1] != axis % len(_shape(step, 0)) else None
 
 
-def _split(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _split(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     return _besides(step, marks, result, step.integer("axis", 0))
 
 
 def _along(default: int) -> Rule:
-    def rule(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+    def rule(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
         return _besides(step, marks, result, step.integer("axis", default))
     return rule
 
 
-def _softmax(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _softmax(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Before opset 13 everything from the axis on is one row."""
     return _along(-1)(step, marks, result) if step.version >= 13 else _from(step, marks, step.integer("axis", 1))
 
 
-def _from(step: OnnxStep, marks: Marks, axis: int) -> Chosen | None:
+def _from(step: OnnxStep, marks: Marks, axis: int) -> MaskRows | None:
     found, rank = _alone(marks), len(_shape(step, 0))
     return found[0] if found and found[1] < axis % rank else None
 
 
-def _normalisation(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _normalisation(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Everything from the axis on is normalised together."""
     return _from(step, marks, step.integer("axis", -1))
 
 
-def _arg(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _arg(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found, axis = _besides(step, marks, result, step.integer("axis", 0)), step.integer("axis", 0)
     return _without(found, [axis], len(_shape(step, 0)), bool(step.integer("keepdims", 1)))
 
 
-def _without(mark: Chosen | None, axes: Sequence[int], rank: int, kept: bool) -> Chosen | None:
+def _without(mark: MaskRows | None, axes: Sequence[int], rank: int, kept: bool) -> MaskRows | None:
     if mark is None or mark.axis is None or kept:
         return mark
     place = mark.axis
@@ -219,14 +215,14 @@ def reduced_axes(step: OnnxStep) -> tuple[int, ...]:
     return tuple(axis % rank for axis in stated)
 
 
-def _reduce(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _reduce(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found, axes = _alone(marks), reduced_axes(step)
     if not found or found[1] in axes:
         return None
     return _without(found[0], axes, len(_shape(step, 0)), bool(step.integer("keepdims", 1)))
 
 
-def _slice(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _slice(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Other axes are cut; rows are all kept where an end beyond them, or their number, is stated."""
     mark, same = marks[0], _same(marks)
     if mark is None or mark.axis is None or same is None:
@@ -236,7 +232,7 @@ def _slice(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return mark if whole else None
 
 
-def _gather(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _gather(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Elements of a table for each row, or some of every row."""
     data, indices = marks[0], marks[1]
     axis = step.front(step.integer("axis", 0), len(_shape(step, 0)))
@@ -248,12 +244,12 @@ def _gather(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
     return data if place < axis else replace(data, axis=place - 1 + len(_shape(step, 1)))
 
 
-def _gather_nd(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _gather_nd(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     found = _alone(marks, 1)
     return found[0] if found and found[1] < len(_shape(step, 1)) - 1 and not step.integer("batch_dims", 0) else None
 
 
-def _gather_elements(step: OnnxStep, marks: Marks, result: Operand) -> Chosen | None:
+def _gather_elements(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     same, places = _same(marks), {mark.axis if mark is not None else None for mark in marks}
     if same is None or len(places) != 1:
         return None

@@ -13,15 +13,15 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
-from openane.importers.onnx.chosen import ChosenRows
+from openane.importers.onnx.chosen import RowsOfMasks
 from openane.importers.onnx.constants import OnnxConstants
 from openane.importers.onnx.dtypes import ENGINE_NAMES, INPUT_NAMES
 from openane.importers.onnx.dynamic import RelativeNumbers, relative_numbers
-from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY
+from openane.importers.onnx.fold import FOLDS, REFERENCE_FOLDS, SHAPE_ONLY, try_fold
 from openane.importers.onnx.inline import inlined
+from openane.importers.onnx.known import computed_now
 from openane.importers.onnx.model import attribute_values, numpy_array, opened, tensor_array
 from openane.importers.onnx.naming import renamed
-from openane.importers.onnx.node_result import result_of
 from openane.importers.onnx.nodes import Proto, StatedNode, nodes_of
 from openane.importers.onnx.operators import OPERATORS
 from openane.importers.onnx.ports import (
@@ -35,6 +35,7 @@ from openane.importers.onnx.ports import (
 )
 from openane.importers.onnx.positions import positions
 from openane.importers.onnx.references import lasts
+from openane.importers.onnx.refusals import CLASSICAL, no_result, other_classical, other_domain, too_many_turns
 from openane.importers.onnx.step import OnnxStep, Operand, Result, RunTimeOperandError
 from openane.importers.onnx.storage import Storage, is_stored, require_memory
 from openane.importers.shapes import only_inputs
@@ -45,7 +46,6 @@ from openane.record_classes import dataclass
 
 NOTHING = frozenset[str]()
 _DOMAINS = ("", "ai.onnx")
-CLASSICAL = "ai.onnx.ml"
 """The domain of models that are no networks: scikit-learn's."""
 MOST_NODES = 20000
 """Nodes that all turns of all loops may come to."""
@@ -119,11 +119,11 @@ class _Import:
     inputs: list[Proto] = field(init=False)
     outputs: frozenset[str] = field(init=False)
     read: frozenset[str] = field(init=False)
-    rows: ChosenRows | None = field(init=False)
+    rows: RowsOfMasks | None = field(init=False)
 
     def __post_init__(self) -> None:
         self.outputs = frozenset(port.name for port in self.graph.output)
-        self.rows = ChosenRows.of(self.nodes)
+        self.rows = RowsOfMasks.of(self.nodes)
         self.read = self.outputs.union(*[node.reads for node in self.nodes])
         initialised = {tensor.name for tensor in self.graph.initializer}
         self.inputs = [port for port in self.graph.input if port.name not in initialised]  # others have default values
@@ -197,7 +197,7 @@ class _Import:
                 self.origins[name] = origins if isinstance(operand, Value) else NOTHING
 
     def _result(self, step: OnnxStep, reads: Sequence[str]) -> Result:
-        return result_of(step) if self.rows is None else self.rows.result(step, reads, result_of)
+        return _result(step) if self.rows is None else self.rows.result(step, reads, _result)
 
     def _step(self, node: StatedNode, label: str, origins: frozenset[str]) -> OnnxStep:
         """A node with its operands, which are read where they wait for that."""
@@ -239,13 +239,9 @@ class _Import:
         """The name a node's handler has: the operator, behind its domain where that is not the standard one."""
         operator = node.kind if node.domain in _DOMAINS else f"{node.domain}:{node.kind}"
         if operator not in OPERATORS and node.domain == CLASSICAL:
-            raise UnsupportedError(label, f"of {CLASSICAL} linear models are computed, SVMRegressor, and what prepares "
-                                   "features", found=node.kind, remedy="leave trees, classes that vote and texts to "
-                                   "onnxruntime: a processor takes microseconds for them")
+            raise other_classical(label, node.kind)
         if operator not in OPERATORS and node.domain not in _DOMAINS:
-            raise UnsupportedError(label, "operators of other domains are not supported", found=node.domain,
-                                   remedy="export with operators of the standard domain ai.onnx, or with onnxruntime's "
-                                          "optimiser switched off")
+            raise other_domain(label, node.domain)
         if operator == "DynamicQuantizeLinear" and self.relative.quantised.isdisjoint(node.outputs):
             raise UnsupportedError(label, "a scale that is measured inside of a branch or loop is not supported",
                                    remedy="use the model as it was before it was quantised")
@@ -258,14 +254,11 @@ class _Import:
         for tensor in graph.initializer:
             inner.known[tensor.name] = self._array(tensor)
         nodes = nodes_of(graph)
-        inner.rows = self.rows or ChosenRows.of(nodes)
+        inner.rows = self.rows or RowsOfMasks.of(nodes)
         for position, node in enumerate(nodes):
             self.budget[0] -= 1
             if self.budget[0] < 0:
-                raise UnsupportedError(
-                    "ONNX model", "its loops are too long to unroll: every turn becomes operations of its own",
-                    limit=f"{MOST_NODES} nodes", found=f"a turn of {len(nodes)} nodes",
-                    remedy="export one turn as a model with states in and out, and let the host loop")
+                raise too_many_turns(MOST_NODES, len(nodes))
             inner.node(node, position)
         found = [inner._use(port.name, f"output {port.name!r}") for port in graph.output]
         return tuple(operand for operand in found if operand is not None)
@@ -317,3 +310,16 @@ class _Import:
 def _united(sets: set[frozenset[str]]) -> frozenset[str]:
     """All that is in one of the sets."""
     return sets.pop() if len(sets) == 1 else NOTHING.union(*sets)
+
+
+def _result(step: OnnxStep) -> Result:
+    """What a node gives: known now where its operands are, otherwise what its handler adds to the graph."""
+    computed = any(isinstance(operand, Value) for operand in step.inputs)
+    folded = try_fold(step, computed)
+    if folded is not None:
+        return folded
+    handler = OPERATORS.get(step.op)
+    if handler is not None:
+        known = None if computed else computed_now(step, handler)
+        return handler(step) if known is None else known
+    raise no_result(step)
