@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-SOON = 1 << 26
-"""Numbers that numpy takes longer for than it takes to bring loops whose code was kept."""
+SOON = 1 << 25
+"""Numbers that numpy takes as long for as it takes to bring loops whose code was kept, some 30 ms."""
 LATE = 1 << 30
-"""Numbers from which on loops are compiled where their code was not kept: that takes a second, as they did."""
+"""Numbers from which on loops are compiled where their code was not kept: that takes one to two seconds, and numpy took
+one for these."""
 NEVER = 1 << 62
 WEIGHTS = "rounding and laying out weights"
 Rounder = Callable[[np.ndarray, np.ndarray], int]
