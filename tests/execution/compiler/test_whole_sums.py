@@ -131,9 +131,12 @@ def test_steps_of_two_tensors(function: str, second: str) -> None:
 def test_factors_of_sums(x: float, y: float) -> None:
     made = factors(x, y, 255, 255)
     assert made is not None
-    assert max(made.first, made.second) * 255 <= 2048
-    assert abs(made.scale * made.ratio * made.first / x - 1) <= 2.0 ** -12
-    assert abs(made.scale * made.second / y - 1) <= 2.0 ** -12
+    of_x, of_y, more_x, more_y = made.counts
+    assert max(abs(of_x) + abs(of_y), abs(more_x) + abs(more_y), made.times) * 255 <= 2048
+    each_x = made.scale * (made.ratio * of_x + more_x)
+    each_y = made.scale * (made.ratio * of_y + more_y) * made.times
+    off = (abs(each_x - x) + abs(each_y - y)) * 255
+    assert off <= min(made.error * (1 + 1e-9) + 1e-9, 2.0 ** -12 * 255 * (abs(x) + abs(y)))
 
 
 def test_what_a_rounding_states_by_default_does_not_hide_what_it_gets() -> None:

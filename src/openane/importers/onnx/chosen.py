@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from openane.errors import UnsupportedError
 from openane.graph import Value
 from openane.importers.masks import FARTHEST
 from openane.importers.onnx.chosen_rules import COUNTING, RULES, Marks, MaskRows, reduced_axes
 from openane.importers.onnx.fold import bounded
 from openane.importers.onnx.nodes import StatedNode
-from openane.importers.onnx.step import OnnxStep, Result
+from openane.importers.onnx.step import OnnxStep, Result, RunTimeOperandError
 from openane.record_classes import dataclass
 
 Run = Callable[[OnnxStep], Result]
@@ -29,6 +28,8 @@ _MOVED = frozenset(("Cast", "Flatten", "Identity", "Reshape", "Unsqueeze"))
 """Operators that leave the elements of a mask in their order."""
 _SHAPED = frozenset(("Expand", "Reshape"))
 _CARRIED = frozenset(("Cast", "Concat", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"))
+AGAIN = " in turn "
+"""Between a mask's name and a number, where a loop makes it again."""
 _EXTREMES = {"ReduceMax": -FARTHEST, "ReduceMin": FARTHEST}
 _ENDING = frozenset(("ReduceMean", "ReduceSum", *_EXTREMES))
 
@@ -55,13 +56,14 @@ class RowsOfMasks:
                 users.setdefault(name, []).append((node.kind, place, node.outputs))
         return cls(users)
 
-    def require_fixed(self, name: str, label: str) -> None:
-        """UnsupportedError where an output has rows that a mask chooses."""
-        if name in self.marks:
-            raise UnsupportedError(
-                label, "how many rows a mask chooses is not known before a run, and an output's shape is",
-                found=f"rows chosen by {self.marks[name].mask!r}",
-                remedy="put the rows back (ScatterND), or end the model at the mask and choose on the host")
+    def unfixed(self, name: str, label: str) -> RunTimeOperandError | None:
+        """The error where an output has rows that a mask chooses."""
+        return self._needs_number(self.marks[name], label) if name in self.marks else None
+
+    @staticmethod
+    def _needs_number(mark: MaskRows, label: str) -> RunTimeOperandError:
+        return RunTimeOperandError(label, "the number of rows that a mask chooses, where these are not computed each "
+                                   "by itself, put back (ScatterND) or summed,", mark.mask.partition(AGAIN)[0])
 
     def result(self, step: OnnxStep, reads: Sequence[str], run: Run) -> Result:
         """What a node gives, all rows of those that are chosen."""
@@ -103,13 +105,9 @@ class RowsOfMasks:
         self.marks.update(dict.fromkeys(filter(None, step.outputs), mark))
         return made
 
-    def _mixed(self, step: OnnxStep, name: str = "") -> UnsupportedError:
+    def _mixed(self, step: OnnxStep, name: str = "") -> RunTimeOperandError:
         name = name or next(name for name in step.input_names if name in self.marks)
-        return UnsupportedError(
-            step.label, "how many rows a mask chooses is not known before a run: what works on each row by itself, "
-            "puts rows back where they were (ScatterND) or sums them can be computed",
-            found=f"{name!r}, rows chosen by {self.marks[name].mask!r}",
-            remedy="keep all rows and mask what does not count (Where), or keep a fixed number of the best (TopK)")
+        return self._needs_number(self.marks[name], step.label)
 
     # Where rows begin
 
@@ -134,7 +132,7 @@ class RowsOfMasks:
     def _mask(self, name: str, value: Value) -> MaskRows:
         """The mask that a tensor is, in this shape or another."""
         if name not in self.masks:
-            key = name if name not in self.values else f"{name} ({len(self.values)})"
+            key = name if name not in self.values else f"{name}{AGAIN}{len(self.values)}"
             self.masks[name], self.values[key] = MaskRows(key), value
         return self.masks[name]
 

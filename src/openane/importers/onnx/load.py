@@ -187,14 +187,18 @@ class _Import:
         except RunTimeOperandError as error:
             if error.inputs:
                 raise
-            origins = self.origins.get(error.operand, frozenset())
-            raise error.of(origins, self._inputs_that(is_data, origins)) from None
+            raise self._explained(error) from None
         except MALFORMED as error:
             raise malformed(label, "malformed node", error) from error
         for name, operand in zip(outputs, result if isinstance(result, tuple) else (result,), strict=False):
             if name:
                 self._define(name, operand, label)
                 self.origins[name] = origins if isinstance(operand, Value) else NOTHING
+
+    def _explained(self, error: RunTimeOperandError) -> RunTimeOperandError:
+        """The error with the inputs that the operand comes of."""
+        origins = self.origins.get(error.operand, frozenset())
+        return error.of(origins, self._inputs_that(is_data, origins))
 
     def _result(self, step: OnnxStep, reads: Sequence[str]) -> Result:
         return _result(step) if self.rows is None else self.rows.result(step, reads, _result)
@@ -265,8 +269,9 @@ class _Import:
 
     def _use(self, name: str, label: str) -> Operand | None:
         """What an output of a graph is."""
-        if self.rows is not None:
-            self.rows.require_fixed(name, label)
+        error = None if self.rows is None else self.rows.unfixed(name, label)
+        if error is not None:
+            raise self._explained(error)
         return self._operands([name], label)[0]
 
     def _define(self, name: str, operand: Operand, who: str) -> None:
