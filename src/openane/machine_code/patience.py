@@ -21,10 +21,12 @@ Rounder = Callable[[np.ndarray, np.ndarray], int]
 """See `machine_code.rounding`: float32 numbers [n], and where their fp16 words go, uint16 [n]."""
 Layer = Callable[..., None]
 """See `machine_code.laying`."""
+Widener = Callable[[np.ndarray, np.ndarray], None]
+"""See `machine_code.widening`: fp16 words of finite numbers, uint16 [n], and where they go, float32 [n]."""
 
 
 class Patience:
-    """Counts the numbers that are rounded and laid out."""
+    """Counts the numbers that are rounded, laid out and made float32."""
 
     def __init__(self) -> None:
         self._seen, self._enough = 0, SOON
@@ -39,6 +41,11 @@ class Patience:
         """The loop, for so many numbers more; None where numpy is to lay them out."""
         loops = self._brought(count)
         return None if loops is None else loops[1]
+
+    def widener(self, count: int) -> Widener | None:
+        """The loop, for so many numbers more; None where numpy is to make float32 of them."""
+        loops = self._brought(count)
+        return None if loops is None else loops[2]
 
     def _brought(self, count: int) -> Sequence[Callable[..., Any]] | None:
         if self._loops is None:

@@ -126,6 +126,10 @@ def from_half(array: np.ndarray) -> np.ndarray:
         return from_half(array.T).T
     result = np.empty(array.shape, np.float32)
     numbers, halves = result.reshape(-1), array.reshape(-1).view(np.int16)
+    loop = patience().widener(array.size)
+    if loop is not None:
+        loop(halves.view(np.uint16), numbers)
+        return result
     for start in range(0, array.size, CHUNK):
         part = numbers[start:start + CHUNK]
         bits = part.view(np.int32)

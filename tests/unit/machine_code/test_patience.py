@@ -13,8 +13,9 @@ from support.needs import library
 from openane.cache import Cache
 from openane.machine_code import machine
 from openane.machine_code.laying import LOOPS
-from openane.machine_code.patience import LATE, SOON, Patience, Rounder
+from openane.machine_code.patience import LATE, SOON, Patience, Rounder, Widener
 from openane.machine_code.rounding import ROUND
+from openane.machine_code.widening import WIDEN
 from openane.ops import half_bits
 from openane.simulator import kernels
 
@@ -57,6 +58,23 @@ def test_the_loop_rounds_as_numpy_does(end: int) -> None:
         made, said = half_bits.half_and_finite(each)
         assert np.array_equal(made.view(np.uint16), wanted.view(np.uint16))
         assert said is held
+
+
+def test_the_loop_makes_float32_as_numpy_does(tmp_path: Path) -> None:
+    library("numba")
+    with mock.patch.object(machine, "_folders", return_value=[Cache(tmp_path)]):
+        loop = machine.functions([WIDEN], "widening")[0]
+
+    class Brought(Patience):
+        def widener(self, count: int) -> Widener | None:
+            return loop
+
+    words = np.arange(1 << 16, dtype=np.uint16)
+    halves = words[words & 0x7C00 != 0x7C00].view(np.float16)
+    with mock.patch.object(half_bits, "patience", Brought):
+        for each in (halves, halves.reshape(2, -1).T, words.view(np.float16)):
+            made = half_bits.from_half(each)
+            np.testing.assert_array_equal(made.view(np.uint32), each.astype(np.float32).view(np.uint32))
 
 
 class _Asked:
