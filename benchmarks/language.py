@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 from networks.language import CONFIGS, STORIES15M, RandomWeights, decode_step
+from networks.memory import highest_memory
 
 from openane import models
 from openane.cache import Cache
@@ -171,12 +172,6 @@ def flat(steps: int) -> None:
     blocks, peak = (last - first for first, last in zip(*sizes, strict=True))
     print(f"memory over {steps} decode steps, from step {steps // 10}: {blocks / counted:+.2f} live blocks a step, "
           f"peak of the process {peak:+d} bytes ({'flat' if blocks < 2 * counted and peak < FLAT else 'GROWING'})")
-
-
-def highest_memory() -> int:
-    """The most memory this process ever had, in bytes."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in status if "VmHWM" in line)
 
 
 def main(arguments: list[str]) -> None:

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 
 import numpy as np
-from models import highest_memory
+from networks.memory import highest_memory
 
 import openane as ane
 from openane.compiler.precision import PrecisionMode
