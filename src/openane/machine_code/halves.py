@@ -28,10 +28,16 @@ INFINITY = np.float32(2.0**17)  # beyond what rounds to an fp16 number
 
 
 @part
-def _number_of_bits(word):  # type: ignore[no-untyped-def]
-    """float32 behind an fp16 word (int32), zeros without sign; infinities and NaN become 65536 and more."""
+def _signed_of_half(word):  # type: ignore[no-untyped-def]
+    """float32 behind an fp16 word (int32)."""
+    return widened(word)
+
+
+@part
+def _signed_of_bits(word):  # type: ignore[no-untyped-def]
+    """The same; infinities and NaN become 65536 and more."""
     moved = np.int32(np.int32(np.int32(word & SIGN) << TOP) | np.int32(np.int32(word & MAGNITUDE) << GAP))
-    return np.float32(moved.view(np.float32) * UP) + ZERO
+    return np.float32(moved.view(np.float32) * UP)
 
 
 @part
@@ -67,12 +73,6 @@ def _even_of_bits(value):  # type: ignore[no-untyped-def]
 
 
 @part
-def _number_of_half(word):  # type: ignore[no-untyped-def]
-    """float32 behind an fp16 word (int32), zeros without sign; infinities and NaN stay such."""
-    return widened(word) + ZERO
-
-
-@part
 def _away_of_float(value):  # type: ignore[no-untyped-def]
     """As `_away_of_bits`: a last bit that is set puts a tie beyond it, and changes no other number's side."""
     size = abs(value)
@@ -87,9 +87,15 @@ def _even_of_float(value):  # type: ignore[no-untyped-def]
     return narrowed(np.float32(value)) if value == value else np.int32(0)
 
 
-number: Any = ByProcessor(_number_of_half, _number_of_bits)
+signed_number: Any = ByProcessor(_signed_of_half, _signed_of_bits)
 away: Any = ByProcessor(_away_of_float, _away_of_bits)
 even: Any = ByProcessor(_even_of_float, _even_of_bits)
+
+
+@part
+def number(word):  # type: ignore[no-untyped-def]
+    """The same as `signed_number`, zeros without sign."""
+    return signed_number(word) + ZERO
 
 
 @part
