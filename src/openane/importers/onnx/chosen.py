@@ -37,8 +37,8 @@ _ENDING = frozenset(("ReduceMean", "ReduceSum", *_EXTREMES))
 @dataclass(slots=True)
 class RowsOfMasks:
     """The masks of a model that chooses rows by some. `marks` says of tensors, by name, where they have such rows;
-    `masks` of tensors that are a mask in another shape, which; `values` are the masks; `users` the nodes that read a
-    tensor."""
+    `masks` of tensors that are a mask in another shape, which; `values` are the masks, as truth values once one chose
+    something; `users` the nodes that read a tensor."""
 
     users: dict[str, list[tuple[str, int, Sequence[str]]]]
     marks: dict[str, MaskRows] = field(default_factory=dict)
@@ -227,15 +227,19 @@ class RowsOfMasks:
 
     def _over(self, step: OnnxStep, mark: MaskRows, shape: Sequence[int]) -> Value | None:
         """The mask over the first axes of a shape; None where it does not end at one of them."""
-        mask = self._condition(step, mark)
-        front = next((axis for axis in range(len(shape) + 1) if prod(shape[:axis]) == mask.type.elements), None)
+        count = self.values[mark.mask].type.elements
+        front = next((axis for axis in range(len(shape) + 1) if prod(shape[:axis]) == count), None)
         if front is None:
             return None
-        return step.reshaped(mask, (*shape[:front], *(1,) * (len(shape) - front)), "mask")
+        return step.reshaped(self._condition(step, mark), (*shape[:front], *(1,) * (len(shape) - front)), "mask")
 
     def _condition(self, step: OnnxStep, mark: MaskRows) -> Value:
+        """A mask as truth values, which are made once."""
         mask = self.values[mark.mask]
-        return mask if mask.dtype == "bool" else step.add("not_equal", part="chosen", x=step.widened(mask), y=0)
+        if mask.dtype != "bool":
+            mask = step.add("not_equal", part="chosen", x=step.widened(mask), y=0)
+            self.values[mark.mask] = mask
+        return mask
 
     def _kept(self, step: OnnxStep, rows: Value, mark: MaskRows, otherwise: float) -> Value:
         """Rows, with one number in place of those that the mask leaves out."""

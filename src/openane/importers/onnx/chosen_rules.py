@@ -42,18 +42,22 @@ def _same(marks: Marks) -> MaskRows | None:
     return MaskRows(*found.pop()) if len(found) == 1 else None
 
 
+def _together(step: OnnxStep, marks: Marks) -> tuple[MaskRows, int] | None:
+    """The mask that all marks are of, and where its rows lie, counted from the last axis, where that is the same in all
+    operands that have some."""
+    same = _same(marks)
+    behind = {len(_shape(step, place)) - mark.axis for place, mark in enumerate(marks)
+              if mark is not None and mark.axis is not None}
+    return (same, behind.pop()) if same is not None and len(behind) == 1 else None
+
+
 def by_element(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     """Rows keep their place, counted from the last axis; what else is given is the same for all."""
-    same, shapes = _same(marks), [each.shape if each is not None else () for each in step.inputs]
-    behind = {len(shape) - mark.axis for shape, mark in zip(shapes, marks, strict=True)
-              if mark is not None and mark.axis is not None}
-    if same is None or len(behind) != 1:
+    found, shapes = _together(step, marks), [each.shape if each is not None else () for each in step.inputs]
+    if found is None or any(mark is None and len(shape) >= found[1] and shape[-found[1]] != 1
+                            for shape, mark in zip(shapes, marks, strict=True)):
         return None
-    place = behind.pop()
-    if any(mark is None and len(shape) >= place and shape[-place] != 1
-           for shape, mark in zip(shapes, marks, strict=True)):
-        return None
-    return replace(same, axis=len(result.shape) - place)
+    return replace(found[0], axis=len(result.shape) - found[1])
 
 
 def _alone(marks: Marks, given: int = 0) -> tuple[MaskRows, int] | None:
@@ -154,13 +158,13 @@ def _expand(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
     return replace(same, axis=lone[0]) if len(lone) == 1 and len(new) == 1 else None
 
 
-def _concat(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
-    same, places = _same(marks), {mark.axis if mark is not None else None for mark in marks}
-    if same is None or len(places) != 1:
+def _all_besides(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
+    """All operands have rows, which stay where they are, as the operator works along another axis."""
+    found = _together(step, marks) if all(mark is not None and mark.axis is not None for mark in marks) else None
+    if found is None:
         return None
-    place = places.pop()
-    along = step.front(step.integer("axis", 0), len(result.shape))
-    return None if place is None or place == along else replace(same, axis=place)
+    axis = len(result.shape) - found[1]
+    return replace(found[0], axis=axis) if axis != step.front(step.integer("axis", 0), len(result.shape)) else None
 
 
 def _besides(step: OnnxStep, marks: Marks, result: Operand, axis: int) -> MaskRows | None:
@@ -249,14 +253,6 @@ def _gather_nd(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None
     return found[0] if found and found[1] < len(_shape(step, 1)) - 1 and not step.integer("batch_dims", 0) else None
 
 
-def _gather_elements(step: OnnxStep, marks: Marks, result: Operand) -> MaskRows | None:
-    same, places = _same(marks), {mark.axis if mark is not None else None for mark in marks}
-    if same is None or len(places) != 1:
-        return None
-    place, along = places.pop(), step.front(step.integer("axis", 0), len(result.shape))
-    return None if place is None or place == along else replace(same, axis=place)
-
-
 _ELEMENTWISE = (
     "Abs", "Acos", "Acosh", "Add", "And", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot",
     "BitwiseOr", "BitwiseXor", "Cast", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div", "Dropout", "Elu", "Equal", "Erf",
@@ -274,8 +270,8 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_LAYERS, _first),
     **dict.fromkeys(("Hardmax", "LogSoftmax", "Softmax"), _softmax),
     **dict.fromkeys(("LpNormalization", "TopK"), _along(-1)),
-    "ArgMax": _arg, "ArgMin": _arg, "Concat": _concat, "Expand": _expand, "Flatten": _reshape, "Gather": _gather,
-    "GatherElements": _gather_elements, "GatherND": _gather_nd, "Gemm": _gemm, "LayerNormalization": _normalisation,
+    "ArgMax": _arg, "ArgMin": _arg, "Concat": _all_besides, "Expand": _expand, "Flatten": _reshape, "Gather": _gather,
+    "GatherElements": _all_besides, "GatherND": _gather_nd, "Gemm": _gemm, "LayerNormalization": _normalisation,
     "MatMul": _matmul, "RMSNormalization": _normalisation, "Reshape": _reshape, "Slice": _slice, "Split": _split,
     "Squeeze": _squeeze, "Transpose": _transpose, "Unsqueeze": _unsqueeze}
 """Operators whose results for a row are of nothing but that row."""
