@@ -50,8 +50,9 @@ class Link:
 class Seen:
     """A result of an operation. `made` is None where no task stores it; `links` are the operations before it since the
     last stored tensors, and `arrays` what the engine held of tensors, by id of the value. `before` is the largest error
-    of the stored tensors that it is computed from, infinite where they hold infinities. `offset` is what was
-    added to every number: WHOLE where steps are `counted`, or the point of a quantisation that stands for 0."""
+    of the stored tensors that it is computed from, infinite where they hold infinities. Where whole steps are counted
+    each is so many numbers as `counted` says, 0 elsewhere. `offset` is what was added to every number: WHOLE steps, or
+    the point of a quantisation that stands for 0."""
 
     node: Node
     value: Value
@@ -63,7 +64,7 @@ class Seen:
     before: float
     arrays: Mapping[int, Array]
     offset: float = 0.0
-    counted: bool = False
+    counted: float = 0.0
 
     @property
     def inherited(self) -> float:
@@ -84,6 +85,10 @@ class Seen:
     def usual(self) -> float:
         """The usual size of what the numbers say in fp32."""
         return usual(self.wide - self.offset) if self.offset else usual(self.wide)
+
+    def steps_of(self, array: Array) -> Array:
+        """Numbers of the result, in steps where these are counted."""
+        return (array - self.offset) / self.counted if self.counted else array
 
     @property
     def chain(self) -> tuple[Link, ...]:
@@ -148,12 +153,12 @@ class _Beside:
     def _seen(self, node: Node, value: Value, array: Array, near: Array, links: tuple[Link, ...], hosted: bool,
               before: float) -> Seen:
         """A result; what counts steps is rounded to them, as it is by being stored."""
-        counts = id(value) in self._counted
-        self._offsets[id(value)] = WHOLE if counts else beside_zero(node, self._offsets)
+        parts = self._counted.get(id(value))
+        self._offsets[id(value)] = beside_zero(node, self._offsets) if parts is None else WHOLE * parts
         made = next((tensor for each in self._kept if (tensor := each.tensor(value)) is not None), None)
-        array, near = (np.rint(each) if counts else each for each in (array, near))
+        array, near = (each if parts is None else np.rint(each / parts) * parts for each in (array, near))
         return Seen(node, value, array, near, made, links, hosted, before, self._found, self._offsets[id(value)],
-                    counts)
+                    parts or 0.0)
 
     def forget(self, value: Value) -> None:
         """What no later operation reads."""

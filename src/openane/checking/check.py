@@ -234,8 +234,8 @@ def _reference(graph: Graph, sample: Mapping[str, Array], digits: bool
 
 def _row(seen: Seen, names: Names) -> CheckedTensor:
     made = seen.made
-    low, high = ends(seen.wide - seen.offset if seen.counted else seen.wide)
-    held_low, held_high = (None, None) if made is None else ends(made - seen.offset if seen.counted else made)
+    low, high = ends(seen.steps_of(seen.wide))
+    held_low, held_high = (None, None) if made is None else ends(seen.steps_of(made))
     where = "host" if seen.hosted else "inside" if made is None else "counted" if seen.counted else "engine"
     return CheckedTensor(
         names.of(seen.node), seen.value.name, seen.value.shape, low, high, held_low, held_high,

@@ -4,8 +4,8 @@ With `units`, steps per unit of x: scale * (clip(round(units * x), low, high) + 
 steps of ratio * x + y, or of x * y, as `function` says (step_pairs), and with `counts` of ratio * (counts[0] * x +
 counts[1] * y) + counts[2] * x + counts[3] * y, where fp16 holds both sums (step_factors); with `axes` those of the sum
 of x over these, dimensions that `keep_dims` keeps. Without `units`, x is 1536 and a whole number, as a sum is that was
-rounded with 1536 among its terms. Not one of MIL's own operations: it is recognised where it is written out
-(written_steps).
+rounded with 1536 among its terms, or so many `parts` times that (step_weights). Not one of MIL's own operations: it is
+recognised where it is written out (written_steps).
 
 The planar engine computes in fp32 and rounds what it stores, ties to even. Numbers of fp16 are 1 apart from 1024 to
 2048: a product plus 1536 is rounded to whole steps by being stored. One factor in fp16 would move the product by up to
@@ -36,6 +36,7 @@ from openane.ops.stages import Stages
 from openane.ops.step_factors import ALONE
 from openane.ops.written_steps import ENDS, MOST, NAME, two_factors, written_steps
 
+PARTS = (1, 2, 4, 8, 16)
 PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
               *(Parameter(name, const=True, kind="number") for name in ("low", "high")),
               Parameter("zero", const=True, default=0.0, kind="number"),
@@ -44,7 +45,8 @@ PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind=
               Parameter("ratio", const=True, default=1.0, kind="number"),
               Parameter("counts", const=True, default=None, kind="int32"),
               Parameter("axes", const=True, default=None, kind="int32"),
-              Parameter("keep_dims", const=True, default=True, kind="bool"))
+              Parameter("keep_dims", const=True, default=True, kind="bool"),
+              Parameter("parts", const=True, default=1.0, kind="number"))
 
 
 def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
@@ -58,6 +60,9 @@ def _infer(operands: Mapping[str, Operand]) -> tuple[TensorType, ...]:
         raise refusal(NAME, "low", f"must not exceed high = {high:g}", low)
     if arguments.given("units") and two_factors(arguments.number("units")) is None:
         raise refusal(NAME, "units", "must be the product of two normal numbers of fp16", arguments.number("units"))
+    if arguments.number("parts") not in PARTS or (arguments.given("units") and arguments.number("parts") != 1):
+        raise refusal(NAME, "parts", "must be a power of two up to 16, and 1 where units are given",
+                      arguments.number("parts"))
     _check_second(arguments, x)
     axes = arguments.axes("axes", x.type.rank)
     if axes is None:
@@ -84,7 +89,8 @@ def _check_second(arguments: Arguments, x: Value) -> None:
 
 def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high: np.ndarray, zero: np.ndarray,
                scale: np.ndarray, y: np.ndarray | None, function: str, ratio: np.ndarray,
-               counts: np.ndarray | None, axes: np.ndarray | None, keep_dims: np.ndarray) -> tuple[np.ndarray, ...]:
+               counts: np.ndarray | None, axes: np.ndarray | None, keep_dims: np.ndarray,
+               parts: np.ndarray) -> tuple[np.ndarray, ...]:
     wide = x.astype(np.float64)
     if axes is not None:
         wide = wide.sum(tuple(int(axis) for axis in axes), keepdims=bool(keep_dims))
@@ -92,7 +98,7 @@ def _reference(*, x: np.ndarray, units: np.ndarray | None, low: np.ndarray, high
         of_x, of_y, more_x, more_y = ALONE if counts is None else counts.astype(np.float64)
         wide = wide * y if function == "mul" else float(ratio) * (of_x * wide + of_y * y) + more_x * wide + more_y * y
     with np.errstate(invalid="ignore"):
-        whole = np.rint(wide - WHOLE if units is None else wide * float(units))
+        whole = np.rint(wide / float(parts) - WHOLE if units is None else wide * float(units))
     return ((np.clip(whole, low, high) + zero.astype(np.float64)).astype(x.dtype) * x.dtype.type(scale),)
 
 
@@ -106,10 +112,11 @@ def _lower(node: Node, lowering: Lowering) -> None:
         stages = Stages(lowering, target.shape)
         x = _pair(stages, node, lowering, x) if arguments.given("y") else \
             _rounded(stages, x, arguments.number("units"))
-    scale, zero = half(arguments.number("scale")), arguments.number("zero")
+    scale, zero, parts = half(arguments.number("scale")), arguments.number("zero"), arguments.number("parts")
     bounds = sorted(half(scale * (arguments.number(name) + zero)) for name in ("low", "high"))
     lowering.copy(x.expand(target.shape), target,
-                  Post(bias=half(zero - WHOLE), scale=scale, activation=Activation.TABLE), tables.clip(*bounds))
+                  Post(bias=half(parts * (zero - WHOLE)), scale=scale / parts, activation=Activation.TABLE),
+                  tables.clip(*bounds))
 
 
 def _pair(stages: Stages, node: Node, lowering: Lowering, x: Tensor) -> Tensor:

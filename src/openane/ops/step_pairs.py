@@ -205,5 +205,10 @@ def _settings(x: Value, function: str, made: Factors) -> dict[str, Value]:
 
 def largest(node: Node) -> float:
     """How far from 0 the steps of a nearest_steps are at most."""
+    return max(map(abs, (*steps_between(node), stated_of(node, "low"), stated_of(node, "high"))))
+
+
+def steps_between(node: Node) -> tuple[float, float]:
+    """The least and the largest step that a nearest_steps makes."""
     zero = stated_of(node, "zero")
-    return max(max(abs(bound), abs(bound + zero)) for bound in (stated_of(node, "low"), stated_of(node, "high")))
+    return stated_of(node, "low") + zero, stated_of(node, "high") + zero

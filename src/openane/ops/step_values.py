@@ -21,9 +21,11 @@ def rounds(node: Node) -> bool:
     return op is not None and (op.rounds or node.op == "round")
 
 
-def counted(graph: Graph) -> frozenset[int]:
-    """By id, the values that count whole steps beside WHOLE: the distances that fp16 has there round them."""
-    return frozenset(key for key, users in graph.users().items() if all(map(reads_whole_sums, users)))
+def counted(graph: Graph) -> dict[int, float]:
+    """By id, the values that count whole steps beside WHOLE, each so many times: the distances that fp16 has there
+    round them."""
+    return {key: stated_of(users[0], "parts") for key, users in graph.users().items()
+            if users and all(map(reads_whole_sums, users))}
 
 
 def beside_zero(node: Node, offsets: Mapping[int, float]) -> float:

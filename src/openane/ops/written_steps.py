@@ -26,8 +26,10 @@ from openane.record_classes import dataclass
 NAME = "nearest_steps"
 MOST = 511
 """Steps from 0 that are told apart when they are stored beside 1536, and some to spare."""
-STATED = {"low": -math.inf, "high": math.inf, "zero": 0.0, "scale": 1.0}
-"""What a nearest_steps says of the steps it makes, and what is meant where it does not."""
+MADE = ("low", "high", "zero", "scale")
+"""What a nearest_steps says of the steps it makes."""
+STATED = {"low": -math.inf, "high": math.inf, "zero": 0.0, "scale": 1.0, "parts": 1.0}
+"""What is meant where it does not, and of the sums it reads."""
 SAME = 2.0 ** -12
 """By how much of itself a step may be another one, so that MOST of them, of a size rounded to fp16, are told apart."""
 RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
@@ -82,8 +84,8 @@ def keeps_steps(node: Node, before: Node) -> bool:
     """Whether a nearest_steps gives back the results of another one as they are."""
     if node.op != NAME or before.op != NAME or "units" not in node.operands or node.get("y") is not None:
         return False
-    low, high, zero, scale = (stated_of(node, name) for name in STATED)
-    least, most, moved, size = (stated_of(before, name) for name in STATED)
+    low, high, zero, scale = (stated_of(node, name) for name in MADE)
+    least, most, moved, size = (stated_of(before, name) for name in MADE)
     units = float(numbers(node["units"]).reshape(()))
     return zero == 0 and scale == size and abs(units * scale - 1) < SAME \
         and low <= least + moved and most + moved <= high

@@ -12,6 +12,7 @@ import openane as ane
 from openane.graph import Graph, Value
 from openane.ops.build import GraphBuilder
 from openane.ops.step_factors import NEAR, factors
+from openane.ops.written_steps import stated_of
 from openane.passes.order import simplify
 
 STEP, OTHER, RESULT, ZERO = 0.0371, 0.0253, 0.0457, 121
@@ -172,3 +173,35 @@ def test_a_product_of_numbers_is_rounded_once() -> None:
     exact = inputs["x"].astype(np.float64) * inputs["y"] / np.float32(RESULT)
     off = np.rint(found / np.float32(RESULT)) != nearest(exact)
     assert not off[clear(exact, 1e-3)].any()
+
+
+@pytest.mark.parametrize(("channels", "size", "parts"),
+                         [(2, 0.9, 16), (24, 2.5, 8), (400, 2.5, 4), (2000, 2.5, 2), (2000, 8.0, 1)])
+def test_sums_are_added_in_parts_of_a_step(channels: int, size: float, parts: int) -> None:
+    """As fine ones as every sum of the layer has room for, one of all largest inputs too."""
+    rng = np.random.default_rng(channels)
+    weight = (rng.standard_normal((6, channels)) * size / channels ** 0.5).astype(np.float32)
+    bias = rng.standard_normal(6).astype(np.float32)
+    graph = between(lambda builder, x: builder.single("linear", x=x, weight=stated(weight), bias=stated(bias)),
+                    (60, channels))
+    [sums] = [node for node in simplify(graph).nodes if node.op == "nearest_steps" and "units" not in node.operands]
+    assert stated_of(sums, "parts") == parts
+    x = rng.standard_normal(graph.inputs[0].shape).astype(np.float16)
+    x[:6], x[6:12] = np.sign(weight) * 100, -np.sign(weight) * 100
+    found = ane.run(ane.compile(graph), {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    counted = steps(x, STEP, ZERO, 0, 255) * np.float64(np.float32(STEP))
+    exact = (counted @ weight.astype(np.float64).T + bias) / np.float32(RESULT)
+    off = np.rint(found / np.float32(RESULT)) != nearest(exact)
+    assert not off[clear(exact, 6e-5 * (channels / 24) ** 0.5 / parts + 1e-5)].any()
+
+
+def test_steps_of_another_size_are_counted_of_those_there_are() -> None:
+    """And not of numbers of fp16, which are up to a twentieth of a finer step off."""
+    builder, shape = GraphBuilder("again"), (1, 256)
+    x = quantised(builder, builder.input("x", "fp16", shape), OTHER, 0, -128, 127)
+    graph = builder.finish({"y": quantised(builder, builder.single("relu", x=x), OTHER * 0.4987, -128, -128, 127)})
+    assert [node.op for node in simplify(graph).nodes] == ["nearest_steps", "nearest_steps"]
+    whole = np.arange(-128, 128)
+    found = ane.run(ane.compile(graph), {"x": (whole * OTHER).astype(np.float16)[None]})["y"].astype(np.float64)
+    wanted = steps(np.maximum(whole, 0) * np.float64(np.float32(OTHER)), OTHER * 0.4987, -128, -128, 127)
+    assert np.array_equal(np.rint(found[0] / np.float32(OTHER * 0.4987)), wanted)

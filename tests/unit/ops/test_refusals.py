@@ -131,6 +131,8 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 512.0}, "high", "from -511 to 511"),
     ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "units": 0.0}, "units", "normal"),
     ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "y": MATRIX}, "units", "must be given"),
+    ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "parts": 3.0}, "parts", "power of two"),
+    ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "units": 1.0, "parts": 2.0}, "parts", "units"),
     ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "units": 1.0, "y": IMAGE}, "y", "rank"),
     ("nearest_steps", {"x": MATRIX, "low": 0.0, "high": 9.0, "units": 1.0, "y": MATRIX, "ratio": 0.1}, "ratio", "fp16"),
     ("lut_activation", {"x": MATRIX, "knots": zeros(32), "clips": zeros(2), "values": zeros(2), "exponent": 0}, "knots",
