@@ -58,6 +58,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "half_bits": (),
     "half_products": (),
     "halves": (),
+    "held_factors": (),
     "homes": (),
     "in_part": (),
     "in_single": (),

@@ -12,6 +12,7 @@ squared mean, and roots of means of squares.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,6 +21,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops.arithmetic import scalar
 from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
 from openane.ops.halves import LARGEST
+from openane.ops.held_factors import multiplied, shifted
 from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, ONE, X, close
 from openane.ops.rewriter import Rewriter
@@ -117,16 +119,19 @@ def _norm(reader: MomentReader, reading: MomentReading) -> Norm | None:
     if terms or (back is not None) != spread.centred or (back is not None and not close(gain, -back)):
         return None
     norm = Norm(spread.centred, spread.epsilon / spread.gain, gain * spread.gain ** -0.5, offset)
-    return norm if max(norm.epsilon, np.abs(norm.gain).max()) <= LARGEST else None
+    return norm if np.isfinite([norm.epsilon, *norm.gain.ravel()]).all() else None
 
 
 def _made(reader: MomentReader, norm: Norm, node: Node, names: set[str]) -> tuple[Node, ...]:
     """The norm in place of the node, then gain and offset."""
-    rewriter, x = Rewriter(node, names), reader.x
+    rewriter, x, epsilon = Rewriter(node, names), reader.x, norm.epsilon
+    if epsilon > LARGEST:  # x times a power of two has the same norm with epsilon times its square
+        power = -math.frexp(epsilon)[1] // 2
+        x, epsilon = shifted(rewriter, x, power), epsilon * 4.0 ** power
     result = rewriter.single("layer_norm" if norm.centred else "rms_norm", x=x, axes=list(reader.axes),
-                             epsilon=norm.epsilon)
+                             epsilon=epsilon)
     if norm.gain.size > 1 or abs(norm.gain.item() - 1) > CLOSE:
-        result = rewriter.single("mul", x=result, y=_constant(norm.gain))
+        result = multiplied(rewriter, result, norm.gain)
     if norm.offset is not None:
         result = rewriter.single("add", x=result, y=_constant(norm.offset))
     return rewriter.instead([as_result(rewriter, result, node.output)])

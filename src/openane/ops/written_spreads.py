@@ -15,6 +15,7 @@ from openane.graph import Node, Value, numpy_type
 from openane.ops import get_op
 from openane.ops.averages import average_of
 from openane.ops.element_layouts import ElementLayout
+from openane.ops.held_factors import multiplied
 from openane.ops.moment_reading import MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, MEAN, Spread, X
 from openane.ops.rewriter import Rewriter
@@ -126,7 +127,7 @@ def _is_difference(reading: MomentReading) -> bool:
 
 
 def _scaled(rewriter: Rewriter, value: Value, factor: float) -> Value:
-    return value if abs(factor - 1) < CLOSE else rewriter.single("mul", x=value, y=factor)
+    return value if abs(factor - 1) < CLOSE else multiplied(rewriter, value, factor)
 
 
 def _factors(reader: MomentReader, spread: Spread) -> tuple[float, float]:

@@ -231,6 +231,30 @@ def test_variances_and_mean_squares_of_large_numbers(write: Callable[[Written], 
     np.testing.assert_allclose(found, in_float64(graph, x)["y"], rtol=1e-2)
 
 
+@pytest.mark.parametrize("power", [-26, 26])
+@pytest.mark.parametrize("centred", [False, True])
+def test_norms_whose_gain_or_epsilon_fp16_does_not_hold(power: int, centred: bool) -> None:
+    """The mean square times 2^(-2 power), and an epsilon beside that: what is left of it is an epsilon of 1e14 or
+    a gain of 2^-26. What follows makes numbers of fp16 of it again."""
+    w = Written()
+    large = w.x
+    for step in (power // 2, power - power // 2):
+        large = w.of("mul", large, 2.0 ** step)
+    large = w.of("relu", large)
+    less = w.of("sub", large, w.mean(large)) if centred else large
+    spread = w.mean(w.square(less))
+    for _ in range(4):
+        spread = w.of("mul", spread, 2.0 ** (-power // 2))
+    y = w.of("mul", less, w.root(spread, 0.1))
+    for step in (-power // 2, -power - -power // 2):
+        y = w.of("mul", y, 2.0 ** step)
+    graph = w.finish({"y": y})
+    x = np.random.default_rng(9).standard_normal(SHAPE).astype(np.float16)
+    model, wanted = compile(graph, samples={"x": x}), in_float64(graph, x)["y"]
+    found = ane.run(model, {"x": x}, "simulator?arithmetic=exact")["y"].astype(np.float64)
+    np.testing.assert_allclose(found, wanted, atol=4e-3, rtol=0)
+
+
 def root_of_products(w: Written, x: Value, y: Value) -> Value:
     """As PyTorch's exporter by TorchScript writes it."""
     squares = [w.single("reduce_sum", x=w.square(value), axes=[2], keep_dims=False) for value in (x, y)]
