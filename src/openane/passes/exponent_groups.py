@@ -16,6 +16,9 @@ from openane.record_classes import dataclass
 
 SPREAD = 2.0 ** 12
 """How much larger the largest number of one tensor may be than that of another with the same exponent."""
+GATED = 2.0 ** 5
+"""As SPREAD, of a product with a gate and what it leaves less, or makes more, of: where the larger one has room, sums
+and pools of the smaller have digits."""
 FREE = {Relation.LINEAR, Relation.SCALED, Relation.AFFINE, Relation.SUMMED, Relation.NORM}
 """Who takes up any exponent without a task."""
 RELIEVED = {*FREE, Relation.POWERS, Relation.SCORES, Relation.LOWERING}
@@ -127,7 +130,7 @@ def groups_of(graph: Graph, said: Said, ranges: Ranges) -> list[list[int]]:
     for node in graph.nodes:
         about = said.exponents[id(node)]
         if id(node) in said.gated:
-            groups.tie(node.output, variables(node, (said.gated[id(node)],)))
+            groups.tie(node.output, variables(node, (said.gated[id(node)],)), GATED)
         elif about.relation in (Relation.TIED, Relation.GATED):
             groups.tie(node.outputs[0], [*node.outputs[1:], *variables(node, about.operands)])
     return list(groups.members([value for node in graph.nodes for value in node.outputs]))
@@ -206,14 +209,16 @@ class _Groups:
         self._parents: dict[int, int] = {}
         self._spreads: dict[int, tuple[float, float]] = {}
 
-    def tie(self, first: Value, others: Iterable[Value]) -> None:
-        """One group of the values, and of all they are tied to."""
+    def tie(self, first: Value, others: Iterable[Value], most: float = SPREAD) -> None:
+        """One group of the values, and of all they are tied to, whose largest numbers are then less than `most` times
+        apart, or no further than they are in one of the two."""
         self._parents.setdefault(id(first), id(first))
         for other in others:
             one, two = self._root(id(first)), self._root(id(other))
-            least, most = self._spread(one), self._spread(two)
-            low, high = min(least[0], most[0]), max(least[1], most[1])
-            if one != two and high < SPREAD * low:
+            known = self._spread(one), self._spread(two)
+            low, high = min(each[0] for each in known), max(each[1] for each in known)
+            apart = max((each[1] / each[0] for each in known if each[1]), default=1.0)
+            if one != two and (high < most * low or high <= apart * low):
                 self._parents[two] = one
                 self._spreads[one] = low, high
 
