@@ -67,6 +67,10 @@ def offset(at: Place) -> Value:
 
 KINDS: tuple[Callable[[Place], Value], ...] = (small, squares, logits, products, offset)
 
+LEFT: Mapping[Callable[[Place], Value], float] = {small: 2.0 ** 8}
+"""How many times smaller than `x` a kind's result is: what reads it gets numbers as large as before, beside which
+nothing hides that their digits are lost."""
+
 
 def inserted(graph: Graph, ranges: Mapping[int, Range], operations: tuple[str, ...],
              seed: int) -> tuple[Graph, Node] | None:
@@ -83,7 +87,8 @@ def inserted(graph: Graph, ranges: Mapping[int, Range], operations: tuple[str, .
     x = b.input(f"{NAME}_x", site.output.dtype, site.output.shape)
     unit = 2.0 ** -np.round(np.log2(ranges[id(site.output)].usual))
     at = Place(b, b.single("mul", x=x, y=np.float32(unit), name=f"{NAME}_unit"), seed)
-    made = b.finish([KINDS[seed % len(KINDS)](at)])
+    kind = KINDS[seed % len(KINDS)]
+    made = b.finish([at.times(kind(at), LEFT.get(kind, 1.0) / unit, f"{NAME}_rest")])
     put_in = [substituted(node, {id(x): site.output}) for node in made.nodes]
     place = graph.nodes.index(site) + 1
     later = [substituted(node, {id(site.output): made.outputs[0]}) for node in graph.nodes[place:]]
