@@ -67,6 +67,8 @@ def layers(graph: Graph) -> list[list[str]]:
     left, below, found = set(graph), set[str](), list[list[str]]()
     while left:
         found.append(sorted(name for name in left if graph[name] <= below))
+        if not found[-1]:
+            raise ValueError(f"these import each other in a circle: {', '.join(sorted(left))}")
         below |= set(found[-1])
         left -= below
     return found

@@ -45,6 +45,12 @@ def held(data: bytes) -> Callable[[int], np.ndarray]:
     return lambda slot: np.frombuffer(data, np.uint8)
 
 
+def by_rows(weights: np.ndarray) -> np.ndarray:
+    """Weights [channels, inputs, height, width] in the order in which they are multiplied: rows of the kernel slowest,
+    then inputs: [channels, height * inputs * width]."""
+    return weights.swapaxes(1, 2).reshape(len(weights), -1)
+
+
 def table_bytes(table: Table) -> bytes:
     """An activation table as constants hold it."""
     return FORMAT.table.pack(table)

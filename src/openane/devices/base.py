@@ -18,7 +18,7 @@ from openane.devices.protocol import DeviceInfo, Executable, LoadableModel
 from openane.devices.targets import own_model
 from openane.errors import DeviceError
 from openane.program import Program
-from openane.program.verify import Verified, verify
+from openane.program.verify import Verified, verify_now
 
 
 class ProgramDevice(ABC):
@@ -51,7 +51,7 @@ class ProgramDevice(ABC):
 
     def check(self, program: Program) -> Program | Verified:
         """Verifies a program nobody has verified yet. VerifyError lists every rule it breaks."""
-        return verify(program)
+        return verify_now(program)
 
     @overload
     def load(self, program: Program | Verified, buffers: Mapping[str, np.ndarray] | None = None) -> Executable: ...

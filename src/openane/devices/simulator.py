@@ -15,8 +15,9 @@ from openane.errors import DeviceError, VerifyError
 from openane.formats.mapping import let_go
 from openane.program import Constants, Program
 from openane.program.patch import ByteRange
-from openane.program.verify import Passed, Verified, verify
+from openane.program.verify import Passed, Verified, verify_now
 from openane.simulator import LoadedProgram, Mode, RunReport, load
+from openane.simulator.bodies import follower
 from openane.simulator.memory import MEMORY_LIMIT
 from openane.simulator.sharing import SharedWeights
 
@@ -37,7 +38,7 @@ class SimulatorExecutable(BufferExecutable):
         plain = program.program if isinstance(program, Verified) else program
         super().__init__(plain, verified)
         self._loaded: LoadedProgram | None = load(program, arithmetic, buffers, weights)
-        let_go(plain.constants)  # the weights are unpacked
+        self._unpacked = False
 
     @property
     def loaded(self) -> LoadedProgram:
@@ -52,7 +53,11 @@ class SimulatorExecutable(BufferExecutable):
 
     def execute_buffers(self) -> RunReport:
         """See `BufferExecutable.execute_buffers`."""
-        return self.loaded.run()
+        report = self.loaded.run()
+        if not self._unpacked:  # the weights are, and their bytes are not read again
+            let_go(self.program.constants)
+            self._unpacked = True
+        return report
 
     def rebind(self, name: str, memory: np.ndarray) -> None:
         """See `BufferExecutable.rebind`. SimulationError when the memory is too small."""
@@ -101,7 +106,8 @@ class SimulatorDevice(ProgramDevice):
         if not self._verifies:
             return program
         try:
-            return verify(program, self.passed if len(program.tasks) >= WORTH else None)
+            return verify_now(program, self.passed if len(program.tasks) >= WORTH else None,
+                              follower(len(program.constants)))
         except VerifyError as refused:
             raise VerifyError(refused.violations,
                               "the device 'simulator?verify=off' loads it unverified, to experiment") from None

@@ -6,6 +6,7 @@ import numpy as np
 
 from openane.machine_code.described import TaskLoop, four_turned, part, turned
 from openane.machine_code.rounding import ROUND
+from openane.machine_code.unpacking import UNPACK, UNSKIP
 from openane.machine_code.widening import WIDEN
 
 EIGHT = 8
@@ -61,5 +62,6 @@ def _lay_loop(section, values, origins, starts, within, marks, masks, places, si
 
 LAY = TaskLoop(_lay_loop, ("uint8[::1]", "uint16[::1]", "int64[::1]", "int64[::1]", "int64[::1]", "int64[::1]",
                            "uint8[::1]", "int64[::1]", "int64*4"))
-LOOPS = (ROUND, LAY, WIDEN)
-"""What a compilation rounds and lays out weights with, and what makes float32 of them again."""
+LOOPS = (ROUND, LAY, WIDEN, UNPACK, UNSKIP)
+"""What a compilation rounds and lays out weights with, what makes float32 of them again, and what takes them out of
+streams when a program is loaded."""

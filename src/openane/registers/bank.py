@@ -8,12 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from openane.record_classes import dataclass
 from openane.registers.block import Block, Fields, Register
 from openane.registers.field import Field, FieldError, Value
 
 REMEMBERED = 1 << 15
+
+
+class _Described(NamedTuple):
+    """A register by its name: the bits that are described; of fields that hold whole numbers the name, the lowest bit,
+    the mask, the shift and what is added; and the other fields."""
+
+    name: str
+    described: int
+    plain: tuple[tuple[str, int, int, int, int], ...]
+    others: tuple[tuple[str, Field], ...]
 
 
 @dataclass(frozen=True)
@@ -72,14 +83,37 @@ class Bank:
         """Flat fields, name and rest of one word. Remembered: the tasks of a program repeat most of their words."""
         @lru_cache(maxsize=REMEMBERED)
         def decode(address: int, word: int) -> tuple[Fields, str, int]:
-            entry = self.by_address.get(address)
-            if entry is None:
+            known = self._registers.get(address) or self._described(address)
+            if known is None:
                 return {}, f"@0x{address:x}", word
-            name, register = entry
-            values, left = register.decode(word)
-            return {f"{name}.{key}": value for key, value in values.items()}, name, left
+            name, described, plain, others = known
+            fields: Fields = {key: ((word >> low & mask) << shift) + minus for key, low, mask, shift, minus in plain}
+            left = word & ~described
+            for key, field in others:
+                value = field.decode(word)
+                if value is None:
+                    left |= word & field.mask
+                else:
+                    fields[key] = value
+            return fields, name, left
 
         return decode
+
+    @cached_property
+    def _registers(self) -> dict[int, _Described]:
+        """What was looked up, by address."""
+        return {}
+
+    def _described(self, address: int) -> _Described | None:
+        entry = self.by_address.get(address)
+        if entry is None:
+            return None
+        name, register = entry
+        plain = tuple((f"{name}.{f.name}", f.low, (1 << f.width) - 1, f.shift, f.minus)
+                      for f in register.fields if f.unconditional)
+        others = tuple((f"{name}.{f.name}", f) for f in register.fields if not f.unconditional)
+        found = self._registers[address] = _Described(name, register.described, plain, others)
+        return found
 
     def encode(self, fields: Mapping[str, Value], rest: Mapping[str, int] | None = None,
                addresses: Iterable[int] = ()) -> dict[int, int]:

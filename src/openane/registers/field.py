@@ -86,6 +86,11 @@ class Field:
 
         return encode
 
+    @property
+    def unconditional(self) -> bool:
+        """Whether every value of its bits is a whole number, not below `minus`."""
+        return self.kind == "uint" and self.align == 1
+
     def decode(self, word: int) -> Value | None:
         """The value in `word`; None when the bits have no described meaning (they belong to `rest`)."""
         raw = (word >> self.low) & ((1 << self.width) - 1)

@@ -16,10 +16,11 @@ from openane.chips.table_format import TableFormat
 from openane.engine import Coefficients, CoefficientSection, Geometry, Packing
 from openane.engine.table import Table
 from openane.errors import SimulationError
+from openane.machine_code.patience import patience
 from openane.record_classes import dataclass
-from openane.simulator.arithmetic.half import Bits, Floats, decode, decoded
+from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats, decode, decoded
 from openane.simulator.context import Workspace
-from openane.simulator.sparse import expand
+from openane.simulator.sparse import unpacked
 
 Stores = Callable[[int], np.ndarray]
 """Gives the bytes behind a slot (uint8)."""
@@ -33,7 +34,7 @@ KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """Weights of one group in their memory: its words, and of every block of channels that lie beside each other the
+    """Weights in their memory: its words, and of every block of channels that lie beside each other the
     first word, how far apart those of its terms are, the first channel and how many it has (int64 [blocks, 4])."""
 
     words: Bits
@@ -55,12 +56,15 @@ class Gather:
     table: tuple[int, int] | None
     form: TableFormat
 
-    def read_weights(self, store: np.ndarray, order: np.ndarray) -> Floats:
+    def read_weights(self, store: np.ndarray, order: np.ndarray) -> Known:
         """float32 [groups, channels, rows], the rows of each channel in `order`; ones where there are no weights."""
         weights = np.empty(self.geometry.shape, np.float32)
         if self.first is None or self.step is None:
             weights.fill(1)
-            return weights
+            return weights, True
+        loop, packed = patience().unpacker(weights.size), self._packed(store)
+        if loop is not None and packed is not None:
+            return weights, loop(packed.words, packed.runs.reshape(-1), order, weights.reshape(-1)) < INFINITY_BITS
         flat = weights.reshape(len(self.first), -1)
         share = max(1, GATHER // self.geometry.rows)
         breaks = (np.diff(self.first) != HALFWORD) | (np.diff(self.step) != 0)
@@ -71,7 +75,7 @@ class Gather:
                 decode(self._copied(store, order, blocks, start, min(start + share, len(flat))), flat[part])
             else:
                 decode(_halfwords(store, self.first[part, None] + self.step[part, None] * order), flat[part])
-        return weights
+        return weights, None
 
     def _copied(self, store: np.ndarray, order: np.ndarray, blocks: np.ndarray, low: int, high: int) -> Bits:
         """The weights of channels `low` to `high`, block by block; `blocks` are the first channels of all blocks."""
@@ -90,12 +94,12 @@ class Gather:
         """What reads weights that change between runs, as `read_weights` does, and says whether they are finite where
         it knows: where they lie is worked out once."""
         if self.first is None or self.step is None or len(self.first) * self.geometry.rows > KEPT:
-            return lambda: (self.read_weights(store, order), None)
+            return lambda: self.read_weights(store, order)
         positions = self.first[:, None] + self.step[:, None] * order
         base = int(positions.min())
         places = positions - base
         if (store.ctypes.data + base) % HALFWORD or (places % HALFWORD).any():
-            return lambda: (self.read_weights(store, order), None)
+            return lambda: self.read_weights(store, order)
         kept = workspace.positions(places // HALFWORD)
         words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
 
@@ -109,14 +113,21 @@ class Gather:
 
     def packed(self, store: np.ndarray, order: np.ndarray) -> PackedWeights | None:
         """The weights where they lie; None where most channels do not lie beside others, or terms in another order."""
-        if self.first is None or self.step is None or len(self.first) != self.geometry.channels:
+        if self.first is None or len(self.first) != self.geometry.channels \
+                or not np.array_equal(order, np.arange(len(order))):
             return None
+        found = self._packed(store)
+        return found if found is not None and LANES * len(found.runs) <= len(self.first) else None
+
+    def _packed(self, store: np.ndarray) -> PackedWeights | None:
+        """The weights where they lie; None at odd places."""
+        assert self.first is not None
+        assert self.step is not None
         places, steps = self.first + store.ctypes.data, self.step
+        if (places % HALFWORD).any() or (steps % HALFWORD).any():
+            return None
         breaks = (np.diff(places) != HALFWORD) | (np.diff(steps) != 0)
         blocks = np.concatenate(([0], np.flatnonzero(breaks) + 1))
-        ordered = np.array_equal(order, np.arange(len(order)))
-        if LANES * len(blocks) > len(places) or not ordered or (places % HALFWORD).any() or (steps % HALFWORD).any():
-            return None
         base = int(self.first.min()) % HALFWORD
         words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
         counts = np.diff(blocks, append=len(places))
@@ -204,14 +215,14 @@ def plan(geometry: Geometry, coefficients: Coefficients, stores: Stores, form: C
 
 
 def unpack_sparse(geometry: Geometry, coefficients: Coefficients, stores: Stores, form: CoefficientFormat, what: str,
-                  kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
-    """Weights and biases of the zero-skipping form: float32 [groups, channels, rows] and [groups, channels]."""
+                  kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None, bool | None]:
+    """Weights and biases of the zero-skipping form, see `sparse.unpacked`."""
     weights = coefficients.weights
     if weights is None:
         raise SimulationError(f"{what}: zero-skipping coefficients without weights are not described")
     _require_held(weights, stores(weights.slot), what)
     _refuse_oversized(geometry, coefficients, form, what)
-    return expand(geometry, coefficients, stores(weights.slot), form, what, kernel)
+    return unpacked(geometry, coefficients, stores(weights.slot), form, what, kernel)
 
 
 def table_alone(coefficients: Coefficients) -> Coefficients:

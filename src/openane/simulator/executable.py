@@ -9,8 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from openane.chips import Chip, get_chip
+from openane.chips.coefficients import HALFWORD
 from openane.engine import Access, NeuralOperation, Operation, PlanarOperation, Space, multiplications
 from openane.errors import ProgramError, SimulationError
+from openane.machine_code.patience import patience
 from openane.program import Buffer, Constants, Program
 from openane.program.patch import ByteRange, meets
 from openane.program.verify import Verified
@@ -41,9 +43,11 @@ class LoadedProgram:
     """A program in simulated memory. `buffers` maps names to uint8 arrays, which keep their contents between runs."""
 
     def __init__(self, operations: Sequence[Operation], memory: Memory, arithmetic: Mode, chip: Chip,
-                 weights: SharedWeights | None = None, variation: Variation = STANDARD) -> None:
+                 weights: SharedWeights | None = None, variation: Variation = STANDARD,
+                 verified: bool = False) -> None:
         """`chip` decides which rules of the arithmetic hold, see `simulator.rules`; programs with the same `weights`
-        hold equal ones once; `variation` says how the engine differs from the one that is believed in."""
+        hold equal ones once; `variation` says how the engine differs from the one that is believed in. The weights of a
+        `verified` program, which mean something, are unpacked when it is run first."""
         self._chip = variation.chip(chip)
         self._variation = variation
         self.operations = tuple(map(variation.operation, operations))
@@ -52,9 +56,21 @@ class LoadedProgram:
         products = [*map(multiplications, self.operations)]
         self._form, self._products = SumForm.choose(arithmetic, products), sum(products)
         self._workspace = Workspace(weights)
-        self._owns_constants = False
-        self._spent = 0.0
+        self._owns_constants, self._unpacked, self._spent = False, False, 0.0
         self._tasks = self._prepare_all()
+        if not verified:
+            self._unpack()
+
+    def _unpack(self) -> None:
+        """Reads the weights that were not read yet."""
+        if self._unpacked:
+            return
+        patience().unpacker(self.memory.constant_size // HALFWORD)  # so many: the loop is brought before the first
+        with np.errstate(all="ignore"):
+            for task in self._tasks:
+                if isinstance(task.execute, neural_engine.WeightedTask):
+                    task.execute.ready()
+        self._unpacked = True
 
     def _prepare_all(self) -> list[_Prepared]:
         tasks: list[_Prepared] = []
@@ -84,7 +100,7 @@ class LoadedProgram:
     def bind(self, name: str, store: np.ndarray) -> None:
         """Puts other memory (uint8, one-dimensional, as large as the buffer or larger) behind a buffer."""
         self.memory.bind(name, store)
-        self._tasks = self._prepare_all()
+        self._tasks, self._unpacked = self._prepare_all(), False
 
     def write_constants(self, data: Constants, ranges: Sequence[ByteRange]) -> None:
         """Puts the bytes `ranges` (ascending) of `data`, which is as large as the constants, in their places. Only the
@@ -163,6 +179,7 @@ class LoadedProgram:
         name or size does not fit.
         """
         self.memory.fill(buffers or {})
+        self._unpack()
         if self._workspace.kernels is None and kernels.worth(self._spent, self._products):
             self._workspace.kernels = kernels.kernels()
         self._workspace.held = None
@@ -271,7 +288,7 @@ def load(program: Program | Verified, arithmetic: str = "auto", stores: Mapping[
                     program.constant_ranges)
     for name, store in (stores or {}).items():
         memory.bind(name, store)
-    return LoadedProgram(operations, memory, mode, chip, weights, variation)
+    return LoadedProgram(operations, memory, mode, chip, weights, variation, known)
 
 
 def _decoded(program: Program, variation: Variation = STANDARD) -> tuple[Operation, ...]:

@@ -107,6 +107,11 @@ class Memory:
         self.buffers[name] = self._slots[slot] = store
 
     @property
+    def constant_size(self) -> int:
+        """Bytes of the constants."""
+        return self._constants.size
+
+    @property
     def constants(self) -> np.ndarray:
         """Bytes of the constants, to be written: from the first time this is asked for they are a copy of those the
         memory was made with."""

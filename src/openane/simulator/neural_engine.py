@@ -81,16 +81,23 @@ def _pass_through(operation: NeuralOperation, source: OperandArray, result: Oper
 
 
 class WeightedTask:
-    """A convolution or matrix product and its weights. Weights that are constants are read once, and again by `reload`;
-    those in a buffer are read whenever it is executed."""
+    """A convolution or matrix product and its weights. Weights that are constants are read once, when it is executed
+    first or made `ready`, and again by `reload`; those in a buffer are read whenever it is executed."""
 
     def __init__(self, task: ConvolutionTask, load: Callable[[], ConvolutionWeights], constant: bool) -> None:
         """`load` reads the weights as they are in memory at that time."""
-        self._task, self._load = task, load
-        self._weights = load().studied() if constant else None
+        self._task, self._load, self._constant = task, load, constant
+        self._weights: ConvolutionWeights | None = None
+
+    def ready(self) -> None:
+        """Reads constants that were not read yet. SimulationError, or ProgramError of a table, where they mean nothing,
+        as those of a verified program do not."""
+        if self._constant and self._weights is None:
+            self._weights = self._load().studied()
 
     def __call__(self) -> None:
         """Computes every tile."""
+        self.ready()
         self._task.execute(self._load() if self._weights is None else self._weights)
 
     def follow(self, before: Callable[[], None] | None) -> None:
@@ -103,7 +110,7 @@ class WeightedTask:
     def reload(self) -> None:
         """Takes constants as they are in memory now. SimulationError where they mean nothing; then the weights are
         those of before."""
-        if self._weights is not None:
+        if self._constant:
             self._weights = self._load().studied()
 
 
@@ -206,7 +213,8 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
     def gathered() -> ConvolutionWeights:
         store = stores(section.slot)
         stage = PostStage.of(post, gather.read_table(stores), what)
-        weights, finite = (shared(gather.read_weights(store, order)), None) if repeated is None else repeated()
+        weights, finite = gather.read_weights(store, order) if repeated is None else repeated()
+        weights = shared(weights) if repeated is None else weights
         packed = gather.packed(store, order) if column and constant else None
         return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite, packed)
 
@@ -231,9 +239,8 @@ def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, c
         raise SimulationError(f"{what}: zero-skipping coefficients of kernels {depth} deep are not described")
 
     def unpack() -> ConvolutionWeights:
-        weights, bias = unpack_sparse(geometry, coefficients, stores, form, what, (height, width))
+        weights, bias, finite = unpack_sparse(geometry, coefficients, stores, form, what, (height, width))
         stage = PostStage.of(operation.post, table.read_table(stores), what)
-        taps = weights.reshape(*weights.shape[:2], -1, height, width).swapaxes(2, 3)  # `term_order`, by whole rows
-        return ConvolutionWeights.of(np.ascontiguousarray(taps).reshape(weights.shape), bias, stage)
+        return ConvolutionWeights.of(weights, bias, stage, finite)
 
     return unpack

@@ -2,83 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from openane.chips.coefficients import HALFWORD, CoefficientFormat, Rows, SparseFormat
 from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError, SimulationError
-from openane.record_classes import dataclass
-from openane.rounding import ceil_div, round_up
+from openane.machine_code.patience import patience
+from openane.program.sparse_bodies import BodyForm, SparseBody, sparse_bodies
+from openane.rounding import ceil_div
 from openane.simulator.arithmetic.half import Floats, decoded
+from openane.simulator.bodies import unskipped
 
 ALIKE = 8  # rows with the same masks from which, on average, they are taken together
 
 
-@dataclass(slots=True)
-class _Cursor:
-    """A position in one core's stream; reading past its end is an error."""
+def unpacked(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, form: CoefficientFormat, what: str,
+             kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None, bool | None]:
+    """Weights [groups, channels, rows] and biases [groups, channels] as float32, and whether the weights are finite
+    where that is known; rows are rows of the kernel, then input channels, then its columns.
 
-    data: bytes
-    what: str
-    at: int = 0
-
-    def take(self, count: int) -> bytes:
-        if self.at + count > len(self.data):
-            raise SimulationError(f"{self.what}: the zero-skipping body runs past the end of its stream of "
-                                  f"{len(self.data)} bytes")
-        self.at += count
-        return self.data[self.at - count:self.at]
+    SimulationError when the streams do not follow the form. Their bounds have been proved by the caller.
+    """
+    groups, channels, rows = geometry.shape
+    loop, held = patience().unskipper(geometry.weights), _form(geometry, kernel, form)
+    if loop is not None:
+        bodies = _bodies(geometry, coefficients, store, form, what)
+        found = unskipped(loop, held, bodies, store, geometry.shape)
+        if found is not None:
+            return found[0], _biases(geometry, coefficients, bodies, store), found[1]
+    weights, bias = expand(geometry, coefficients, store, form, what, kernel)
+    taps = weights.reshape(groups, channels, held.inputs, *kernel).swapaxes(2, 3)  # by whole rows
+    return np.ascontiguousarray(taps).reshape(weights.shape), bias, None
 
 
 def expand(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, form: CoefficientFormat, what: str,
            kernel: tuple[int, int] = (1, 1)) -> tuple[Floats, Floats | None]:
-    """Weights [groups, channels, rows] and biases [groups, channels] as float32; rows are input channels times taps.
-
-    SimulationError when the streams do not follow the form. Their bounds have been proved by the caller.
-    """
-    assert coefficients.weights is not None
-    groups, channels, rows = geometry.shape
-    cursors = {stream.core: _Cursor(store[stream.offset:stream.offset + stream.size].tobytes(), what,
-                                    form.head(coefficients)) for stream in coefficients.weights.streams}
+    """The same in numpy; rows are input channels times taps."""
+    bodies, held = _bodies(geometry, coefficients, store, form, what), _form(geometry, kernel, form)
     weights = np.zeros(geometry.shape, np.uint16)
-    bias = np.zeros(geometry.shape[:2], np.uint16)
-    for group in range(groups):
-        channel = 0
-        for core, lanes, count in form.blocks(channels, coefficients.lanes):
-            if core not in cursors:
-                raise SimulationError(f"{what}: core {core} of {form.cores} computes output channels but has no stream")
-            block, block_bias = _block(cursors[core], rows, lanes, coefficients.bias is not None, kernel, form)
-            weights[group, channel:channel + count] = block[:, :count].T
-            bias[group, channel:channel + count] = block_bias[:count]
-            channel += count
-        for cursor in cursors.values():
-            cursor.at = min(round_up(cursor.at, form.alignment), len(cursor.data))
-    return decoded(weights), decoded(bias) if coefficients.bias is not None else None
+    for body in bodies:
+        block = _block(body, held, store, what)
+        weights[body.group, body.channel:body.channel + body.count] = block[:, :body.count].T
+    return decoded(weights), _biases(geometry, coefficients, bodies, store)
 
 
-def _block(cursor: _Cursor, rows: int, lanes: int, bias: bool, kernel: tuple[int, int],
-           form: CoefficientFormat) -> tuple[np.ndarray, np.ndarray]:
-    """Halfwords [rows, lanes] and biases [lanes] of one block."""
-    biases = np.frombuffer(cursor.take(HALFWORD * lanes), "<u2") if bias else np.zeros(lanes, np.uint16)
-    sparse = form.sparse
-    taps = sparse.taps(*kernel)
+def _form(geometry: Geometry, kernel: tuple[int, int], form: CoefficientFormat) -> BodyForm:
+    return BodyForm(form.sparse, kernel, geometry.rows // (kernel[0] * kernel[1]))
+
+
+def _bodies(geometry: Geometry, coefficients: Coefficients, store: np.ndarray, form: CoefficientFormat,
+            what: str) -> list[SparseBody]:
+    """Every body. SimulationError."""
+    try:
+        return list(sparse_bodies(geometry, coefficients, store.data, form))
+    except ProgramError as error:
+        raise SimulationError(f"{what}: zero-skipping coefficients: {error}") from None
+
+
+def _biases(geometry: Geometry, coefficients: Coefficients, bodies: Sequence[SparseBody],
+            store: np.ndarray) -> Floats | None:
+    """float32 [groups, channels]; None where there are none."""
+    if coefficients.bias is None:
+        return None
+    found = np.zeros(geometry.shape[:2], np.uint16)
+    for body in bodies:
+        if body.bias is not None:
+            words = store[body.bias:body.bias + HALFWORD * body.count].tobytes()
+            found[body.group, body.channel:body.channel + body.count] = np.frombuffer(words, "<u2")
+    return decoded(found)
+
+
+def _block(body: SparseBody, held: BodyForm, store: np.ndarray, what: str) -> np.ndarray:
+    """Halfwords [rows, lanes] of one block."""
+    sparse, lanes = held.form, body.lanes
+    taps = sparse.taps(*held.kernel)
     present = {slot: tap for slot, tap in enumerate(taps) if tap is not None}
-    inputs = rows // len(present)
-    length = int.from_bytes(cursor.take(sparse.length), "little")
     width = sparse.width(lanes)
     masks = ceil_div(len(taps) * width, sparse.values)
-    values = _unskipped(cursor.take(length), inputs, masks, sparse, cursor.what)
+    values = _unskipped(store[body.start:body.end].tobytes(), held.inputs, masks, sparse, what)
     if values[:, len(taps) * width:].any() or values[:, :len(taps) * width].reshape(-1, width)[:, lanes:].any():
-        raise SimulationError(f"{cursor.what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its "
-                              "block")
-    grid = values[:, :len(taps) * width].reshape(inputs, len(taps), width)[:, :, :lanes]
+        raise SimulationError(f"{what}: a mask of a zero-skipping body names a lane beyond the {lanes} of its block")
+    grid = values[:, :len(taps) * width].reshape(held.inputs, len(taps), width)[:, :, :lanes]
     absent = [slot for slot, tap in enumerate(taps) if tap is None]
     if grid[:, absent].any():
-        raise SimulationError(f"{cursor.what}: a zero-skipping body holds a weight where a {kernel[0]}x{kernel[1]} "
-                              "kernel has none")
-    ordered = np.empty((inputs, len(present), lanes), np.uint16)
+        height, across = held.kernel
+        raise SimulationError(f"{what}: a zero-skipping body holds a weight where a {height}x{across} kernel has none")
+    ordered = np.empty((held.inputs, len(present), lanes), np.uint16)
     ordered[:, list(present.values())] = grid[:, list(present)]
-    return ordered.reshape(rows, lanes), biases
+    return ordered.reshape(-1, lanes)
 
 
 def _unskipped(body: bytes, inputs: int, masks: int, form: SparseFormat, what: str) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.h13 import FORMAT, LIMITS, coefficients_at, held
+from support.h13 import FORMAT, LIMITS, by_rows, coefficients_at, held
 from support.placement import dense_channels, grouped_channels
 
 from openane.compiler import compile
@@ -82,8 +82,8 @@ def test_zeros_are_skipped_and_found_again(channels, inputs, kernel, lanes, zero
     packed = pack_sparse(FORMAT, weights, biases, lanes)
     coefficients = coefficients_at(1, packed.streams, lanes=lanes, bias=bias, packing=Packing.SPARSE)
     rows = inputs * kernel[0] * kernel[1]
-    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(packed.data), FORMAT, "task 0", kernel)
-    np.testing.assert_array_equal(found[0], weights.reshape(channels, rows))
+    found, _, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(packed.data), FORMAT, "task 0", kernel)
+    np.testing.assert_array_equal(found[0], by_rows(weights[0]))
 
 
 def test_lanes_follow_the_rule():

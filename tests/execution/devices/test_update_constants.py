@@ -26,6 +26,7 @@ from openane.program import Program
 from openane.program.patch import meets
 from openane.program.verify import verify
 from openane.program.verify.constants import ConstantRules
+from openane.simulator.coefficients import Gather
 from openane.simulator.neural_engine import WeightedTask
 
 DEVICES = ("simulator", "simulator?arithmetic=exact", "linux?driver=simulated&mode=strict",
@@ -93,6 +94,34 @@ def test_the_results_are_those_of_the_model_loaded_anew(name: str, model: Model)
                 assert (found == anew.run(X)["y"]).all()
             assert (found != first).any()
         executable.update_constants(model)
+        assert (executable.run(X)["y"] == first).all()
+
+
+@pytest.mark.parametrize("name", ["simulator", "simulator?verify=off", "simulator?arithmetic=exact"])
+def test_before_the_first_run_too(name: str, model: Model) -> None:
+    """The weights of a verified program are unpacked when it is run first; new ones may come before that."""
+    weights = drawn(3, scale=0.2)
+    with ane.open_device(name) as device, device.load(model) as executable:
+        current = patched(model, {each: weights[each] for each in ("second", "stem")})
+        executable.update_constants(current)
+        found = executable.run(X)["y"]
+        with device.load(current) as anew:
+            assert (found == anew.run(X)["y"]).all()
+
+
+def test_weights_are_unpacked_by_the_first_run(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    unpacked: list[object] = []
+    kept = Gather.read_weights
+    monkeypatch.setattr(Gather, "read_weights", lambda *given: (unpacked.append(given), kept(*given))[1])
+    with ane.open_device("simulator") as device, device.load(model) as executable:
+        assert not unpacked
+        first = executable.run(X)["y"]
+        seen = len(unpacked)
+        assert seen
+        assert (executable.run(X)["y"] == first).all()
+        assert len(unpacked) == seen
+    with ane.open_device("simulator?verify=off") as device, device.load(model) as executable:
+        assert len(unpacked) == 2 * seen, "nobody has looked at what is not verified: it is unpacked when it is loaded"
         assert (executable.run(X)["y"] == first).all()
 
 

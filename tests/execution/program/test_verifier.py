@@ -21,7 +21,7 @@ from openane.engine import Access, Elementwise
 from openane.errors import AneError, DeviceError, ProgramError, VerifyError
 from openane.formats import load_program, save_program
 from openane.program import Program, Role
-from openane.program.verify import RULES, Verified, digest, sentence, verify, violations
+from openane.program.verify import RULES, Verified, digest, sentence, verify, verify_now, violations
 from openane.simulator.strict import strict
 
 DEFAULT = 600
@@ -133,6 +133,19 @@ def test_a_verified_program_is_made_by_verify_alone() -> None:
         object.__setattr__(program, "constants", b"")
     with pytest.raises(ProgramError, match=r"only .*verify"):
         Verified(program, verified.digest, (), None)
+
+
+def test_what_was_verified_for_one_load_is_not_loaded_later() -> None:
+    program = BASES["chain"]
+    passing = verify_now(program)
+    assert passing.program is program
+    assert passing.operations == verify(program).operations
+    assert passing.digest is None
+    assert not passing.unchanged()
+    with open_device("simulator") as device:
+        with pytest.raises(DeviceError, match="no longer what was verified"):
+            device.load(passing)
+        device.load(verify(program)).close()
 
 
 def test_every_rule_has_a_sentence() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.h13 import FORMAT, coefficients_at, held
+from support.h13 import FORMAT, by_rows, coefficients_at, held
 from support.placement import ALIGNMENT, blocks
 
 from openane.engine import Coefficients, CoefficientStream, Packing
@@ -68,8 +68,9 @@ def test_zero_skipping_round_trip(channels: int, inputs: int, kernel: tuple[int,
     bias = rng.standard_normal(channels).astype(np.float16) if with_bias else None
     data, coefficients = sparse_section(weights, bias, lanes)
     rows = inputs * kernel[0] * kernel[1]
-    found, found_bias = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0", kernel)
-    np.testing.assert_array_equal(found[0], weights.reshape(channels, rows))
+    found, found_bias, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0",
+                                         kernel)
+    np.testing.assert_array_equal(found[0], by_rows(weights))
     if with_bias:
         assert found_bias is not None
         np.testing.assert_array_equal(found_bias[0], bias)
@@ -103,6 +104,7 @@ def test_apples_sections_of_strided_convolutions(corpus: Path, case: str, channe
     data, coefficients = sparse_section(weights, bias, lanes)
     assert hashlib.sha256(data).hexdigest() == record["constant"]["sha256"]
     rows = channels * kernel * kernel
-    found, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0", (kernel, kernel))
-    expected = weights.reshape(channels, rows)
+    found, _, _ = unpack_sparse(Geometry(1, channels, rows), coefficients, held(data), FORMAT, "task 0",
+                                (kernel, kernel))
+    expected = by_rows(weights)
     np.testing.assert_array_equal(found[0], np.where(np.isnan(expected), np.inf, expected))

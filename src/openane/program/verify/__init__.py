@@ -14,6 +14,7 @@ from typing import Protocol
 from openane.chips import get_chip
 from openane.errors import VerifyError
 from openane.program.model import Program
+from openane.program.sparse_bodies import Follower
 from openane.program.verify import chain, coefficients, container, extents, flow, shapes
 from openane.program.verify.context import VerifyContext
 from openane.program.verify.verified import Verified, digest
@@ -55,19 +56,29 @@ def verify(program: Program, passed: Passed | None = None) -> Verified:
     """The program, marked as verified. Rules are not asked again of one that has `passed` before, the same bit for bit:
     its tasks are decoded. VerifyError, a ProgramError, lists all violations as `violations`; UnsupportedError when the
     chip is not described."""
-    found = _malformed(program)
-    if not found and passed is not None and passed.knows(number := digest(program)):
+    _require_well_formed(program)
+    return _passing(program, digest(program), passed, None)
+
+
+def verify_now(program: Program, passed: Passed | None = None, follow: Follower | None = None) -> Verified:
+    """The same for whoever loads it at once: what passes is `unchanged` only here, so that its digest is not computed
+    where nobody remembers it. `follow` says in less time whether zero-skipping bodies are as they must be."""
+    _require_well_formed(program)
+    return _passing(program, None if passed is None else digest(program), passed, follow)
+
+
+def _passing(program: Program, number: str | None, passed: Passed | None, follow: Follower | None) -> Verified:
+    """The program, whose digest is `number`, where its rules hold."""
+    if number is not None and passed is not None and passed.knows(number):
         chip = get_chip(program.chip)
         return _seal(program, tuple(chip.operation(task.words) for task in program.tasks), number)
-    if not found:
-        context = VerifyContext.of(program)
-        found = _violations(context)
+    context = VerifyContext.of(program, follow)
+    found = _violations(context)
     if found:
         raise VerifyError(found)
-    verified = _seal(program, tuple(operation for operation in context.operations if operation is not None))
-    if passed is not None:
-        passed.remember(verified.digest)
-    return verified
+    if number is not None and passed is not None:
+        passed.remember(number)
+    return _seal(program, tuple(operation for operation in context.operations if operation is not None), number)
 
 
 def summary(program: Program) -> dict[str, int]:
@@ -80,6 +91,12 @@ def summary(program: Program) -> dict[str, int]:
             "memory_bytes": len(program.constants) + sum(buffer.size for buffer in program.buffers)}
 
 
+def _require_well_formed(program: Program) -> None:
+    found = _malformed(program)
+    if found:
+        raise VerifyError(found)
+
+
 def _malformed(program: Program) -> tuple[Violation, ...]:
     return tuple(violation(task, breach, container.well_formed) for task, breach in container.well_formed(program))
 
@@ -90,4 +107,5 @@ def _violations(context: VerifyContext) -> tuple[Violation, ...]:
     return tuple(sorted(found, key=lambda v: -1 if v.task is None else v.task))
 
 
-__all__ = ["RULES", "Passed", "Verified", "Violation", "digest", "sentence", "summary", "verify", "violations"]
+__all__ = ["RULES", "Passed", "Verified", "Violation", "digest", "sentence", "summary", "verify", "verify_now",
+           "violations"]

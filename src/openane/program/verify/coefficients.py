@@ -99,7 +99,7 @@ def _bad_bodies(context: VerifyContext, operation: Operation | None, coefficient
     if geometry is not None and isinstance(operation, Convolution) and coefficients.weights is not None:
         defect = sparse_defect(geometry, operation.kernel[1:], coefficients,
                                context.program.constants_of(coefficients.weights.slot),
-                               context.chip.limits.coefficients)
+                               context.chip.limits.coefficients, context.follow)
         if defect:
             yield Breach(name, defect, "zero-skipping bodies inside their streams")
 

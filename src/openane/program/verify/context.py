@@ -9,6 +9,7 @@ from openane.chips.limits import BaseSlots
 from openane.engine import Access, Coefficients, NeuralOperation, Operation, Space, sources
 from openane.errors import ProgramError, UnsupportedError
 from openane.program.model import ByteRange, Program, Role, Task
+from openane.program.sparse_bodies import Follower
 from openane.record_classes import dataclass
 
 
@@ -63,6 +64,8 @@ class VerifyContext:
     tasks: tuple[TaskView, ...]
     memory: Mapping[int, SlotMemory]
     operations: Sequence[Operation | None]
+    follow: Follower | None = None
+    """What follows zero-skipping bodies in less time, where it is at hand."""
 
     @property
     def slots(self) -> BaseSlots:
@@ -75,7 +78,7 @@ class VerifyContext:
         return self.program.constant_ranges
 
     @staticmethod
-    def of(program: Program) -> VerifyContext:
+    def of(program: Program, follow: Follower | None = None) -> VerifyContext:
         """UnsupportedError when the chip is not described, or no rules about its registers are known."""
         chip = get_chip(program.chip)
         if not getattr(chip, "rules", ()):
@@ -88,7 +91,7 @@ class VerifyContext:
                   for slot, (start, end) in program.constant_ranges.items()}
         memory[slots.text] = SlotMemory("the program text", 0, None)
         memory |= {b.slot: SlotMemory(b.name, b.size, b.role) for b in program.buffers if b.slot not in slots.taken}
-        return VerifyContext(program, chip, tasks, memory, [view.operation for view in tasks])
+        return VerifyContext(program, chip, tasks, memory, [view.operation for view in tasks], follow)
 
 
 def _view(chip: Chip, index: int, task: Task) -> TaskView:

@@ -156,7 +156,7 @@ class _Use:
 
 
 def _reads(context: VerifyContext, view: TaskView) -> Iterator[tuple[Region, int | None, str]]:
-    """Regions a task reads: its operands, and coefficients it takes from a buffer."""
+    """Regions a task reads: its operands, and coefficients it takes from a buffer: no task may write to constants."""
     for operand in _tile_reads(view):
         for region in _covering(operand.access):
             yield region, _place(operand.access), _name(context, operand)
@@ -166,6 +166,8 @@ def _reads(context: VerifyContext, view: TaskView) -> Iterator[tuple[Region, int
     sane, form = _sane(view), context.chip.limits.coefficients
     name = context.chip.register("coefficients", Space.MEMORY)
     for section in coefficients.sections:
+        if section.slot in context.constants:
+            continue
         computed = _multiplied(view, section, form) if sane else None
         if computed is not None:
             yield from ((region, section.slot, name) for region in computed)

@@ -8,78 +8,49 @@ announce, and no value where the kernel has no tap.
 
 from __future__ import annotations
 
-from openane.chips.coefficients import HALFWORD, CoefficientFormat, SparseFormat
-from openane.engine import Coefficients, CoefficientStream, Geometry
+from collections.abc import Sequence
+
+from openane.chips.coefficients import CoefficientFormat
+from openane.engine import Coefficients, Geometry
 from openane.errors import ProgramError
 from openane.program.model import Constants
-from openane.rounding import round_up
-
-
-class _Overrun(Exception):
-    """A stream that ends too early or does not follow the form."""
-
-
-class _Walk:
-    """A position in one core's stream."""
-
-    def __init__(self, constants: Constants, stream: CoefficientStream, start: int) -> None:
-        self._constants, self._base, self.end, self.at = constants, stream.offset, stream.size, start
-        self.name = f"core {stream.core}"
-
-    def take(self, count: int) -> bytes:
-        """The next bytes."""
-        start = self._base + self.at
-        self.at += count
-        if self.at > self.end or start + count > len(self._constants):
-            raise _Overrun(f"{self.name}: byte {self.at} of a stream of {self.end}")
-        return bytes(self._constants[start:start + count])
+from openane.program.sparse_bodies import BodyForm, Follower, SparseBody, sparse_bodies
 
 
 def sparse_defect(geometry: Geometry, kernel: tuple[int, int], coefficients: Coefficients, constants: Constants,
-                  form: CoefficientFormat) -> str:
+                  form: CoefficientFormat, follow: Follower | None = None) -> str:
     """What is wrong with streams of weights that zeros are left out of; empty when nothing is. The work is bounded by
-    the streams' size."""
+    the streams' size, and done by `follow` where there is one."""
     assert coefficients.weights is not None
     streams = coefficients.weights.streams
-    walks = {stream.core: _Walk(constants, stream, form.head(coefficients)) for stream in streams}
     if min(kernel) < 1 or geometry.weights > streams.total * form.sparse.values:
         return f"{geometry} in {streams.total} bytes"
-    inputs = geometry.rows // (kernel[0] * kernel[1])
+    held = BodyForm(form.sparse, kernel, geometry.rows // (kernel[0] * kernel[1]))
     try:
-        for _ in range(geometry.groups):
-            for core, lanes, _ in form.blocks(geometry.channels, coefficients.lanes):
-                if core not in walks:
-                    return f"no stream for core {core}"
-                _block(walks[core], inputs, kernel, lanes, coefficients.bias is not None, form.sparse)
-            for walk in walks.values():
-                walk.at = min(round_up(walk.at, form.alignment), walk.end)
-    except _Overrun as overrun:
-        return str(overrun)
+        bodies = list(sparse_bodies(geometry, coefficients, constants, form))
+        if follow is not None and follow(held, bodies, constants):
+            return ""
+        allowed = {lanes: held.allowed(lanes) for lanes in {body.lanes for body in bodies}}
+        for body in bodies:
+            _check(held, body, constants, allowed[body.lanes])
+    except ProgramError as error:
+        return str(error)
     return ""
 
 
-def _block(walk: _Walk, inputs: int, kernel: tuple[int, int], lanes: int, bias: bool, form: SparseFormat) -> None:
-    walk.take(HALFWORD * lanes if bias else 0)
-    body = walk.take(int.from_bytes(walk.take(form.length), "little"))
-    empty = _empty_lanes(kernel, lanes, form)
-    found = 0
+def _check(form: BodyForm, body: SparseBody, constants: Constants, allowed: Sequence[int]) -> None:
+    """ProgramError where a body is not as it must be; `allowed` are the bits that its masks may have."""
+    name = f"core {body.core}"
+    data, found = bytes(constants[body.start:body.end]), 0
     try:
-        for rows in form.rows(body, len(empty)):
+        for rows in form.form.rows(data, len(allowed)):
             found += rows.count
-            for place, forbidden in zip(rows.places, empty, strict=True):
+            for place, bits in zip(rows.places, allowed, strict=True):
                 at = rows.start + place
-                mask = int.from_bytes(body[at:at + form.mask], "little")
-                if mask & forbidden:
-                    raise _Overrun(f"{walk.name}: mask {mask:#x} names a lane or a tap that does not exist")
+                mask = int.from_bytes(data[at:at + form.form.mask], "little")
+                if mask & ~bits:
+                    raise ProgramError(f"mask {mask:#x} names a lane or a tap that does not exist")
     except ProgramError as error:
-        raise _Overrun(f"{walk.name}: {error}") from None
-    if found != inputs:
-        raise _Overrun(f"{walk.name}: a body with masks of {found} input channels where there are {inputs}")
-
-
-def _empty_lanes(kernel: tuple[int, int], lanes: int, form: SparseFormat) -> list[int]:
-    """Per mask of one input channel, the bits that must not be set."""
-    used = [tap is not None and lane < lanes for tap in form.taps(*kernel) for lane in range(form.width(lanes))]
-    used += [False] * (-len(used) % form.values)
-    return [sum(2 ** bit for bit in range(form.values) if not used[first + bit])
-            for first in range(0, len(used), form.values)]
+        raise ProgramError(f"{name}: {error}") from None
+    if found != form.inputs:
+        raise ProgramError(f"{name}: a body with masks of {found} input channels where there are {form.inputs}")

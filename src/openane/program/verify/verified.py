@@ -16,10 +16,10 @@ _TOKEN = object()
 @dataclass(frozen=True, slots=True)
 class Verified:
     """A program that `verify` has passed, the SHA-256 of exactly what it has looked at, and what its tasks were decoded
-    to. Only `verify` makes one."""
+    to. Only `verify` makes one. One that is for whoever has asked, at once, has no digest."""
 
     program: Program
-    digest: str
+    digest: str | None
     operations: tuple[Operation, ...] = field(repr=False, compare=False)
     token: object = field(repr=False, compare=False)
 
@@ -42,6 +42,6 @@ def digest(program: Program) -> str:
     return total.hexdigest()
 
 
-def seal(program: Program, operations: tuple[Operation, ...], known: str | None = None) -> Verified:
-    """For `verify` alone; `known` is the digest where it has been computed."""
-    return Verified(program, known or digest(program), operations, _TOKEN)
+def seal(program: Program, operations: tuple[Operation, ...], known: str | None) -> Verified:
+    """For `verify` alone; `known` is the digest."""
+    return Verified(program, known, operations, _TOKEN)
