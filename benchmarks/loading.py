@@ -1,11 +1,11 @@
 """What it costs to have a model ready, in one run: every line is a ratio to a peer, with its aim.
 
 Compiling a model file over onnxruntime's creation of a session from it; taking it from the cache over reading and
-hashing the same bytes (the constants of the graph, the files of the entry); patching every constant of several numbers
-over casting and transposing them in numpy, just compiled and saved and loaded (see patching.py); memory while compiling
-over the weights in fp16; memory while a model is loaded and run once
-over its weights in fp16, and over them with what its programs ask for besides, the 2 MiB of L2 and the buffers (of a
-small model those are more than the weights). Memory is the most that Python and numpy have allocated at a time beyond
+hashing the same bytes (the constants of the graph, the files of the entry); loading what was compiled on the simulator,
+and running it once besides, over the same of a session; patching every constant of several numbers over casting and
+transposing them in numpy, just compiled and saved and loaded (see patching.py); memory while compiling over the weights
+in fp16; memory while a model is loaded and run once over its weights in fp16, and over them with what its programs ask
+for besides, the 2 MiB of L2 and the buffers (of a small model those are more than the weights). Memory is the most that Python and numpy have allocated at a time beyond
 what was there before (the graph; for loading, the compiled model with its constants), everything imported; models.py
 measures what the system sees. The classifiers are those of the onnx package with seeded weights. Names as arguments
 choose some of them.
@@ -39,6 +39,7 @@ DIGITS = Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx"
 REPEATS = 3
 AIMS = {"compile / session": "geometric mean at most 5, worst at most 20", "cached load / read and hash": "at most 2",
         "patch / cast and transpose": "at most 2", "patch reloaded / cast and transpose": "at most 2",
+        "load / session": "at most 1", "load and run / session and run": "at most 2",
         "memory compiling / fp16 weights": "at most 4",
         "memory loaded / fp16 weights": "at most 4", "memory loaded / weights, buffers, L2": "beside the line above"}
 
@@ -82,6 +83,18 @@ def cached(graph: Graph, folder: Path) -> float:
     return together(lambda: ane.compile(graph, cache=folder), peer)
 
 
+def verified_and_prepared(model: ane.Model, path: Path) -> float:
+    """Loading a compiled model on the simulator, over a session of onnxruntime."""
+    with ane.open_device("simulator?arithmetic=fast") as device:
+        return together(lambda: device.load(model).close(), lambda: onnxruntime.InferenceSession(str(path)))
+
+
+def run_the_first_time(model: ane.Model, path: Path) -> float:
+    """Loading and running it once on zeros, when weights are unpacked, over the same of a session."""
+    inputs = {port.name: np.zeros(port.shape, np.float32) for port in model.inputs}
+    return together(lambda: run_once(model), lambda: onnxruntime.InferenceSession(str(path)).run(None, inputs))
+
+
 def peak(action: Callable[[], object]) -> int:
     """Bytes allocated at the peak of an action, beyond what was there."""
     tracemalloc.start()
@@ -110,6 +123,8 @@ def measured(name: str, path: Path, folder: Path) -> Iterator[tuple[str, float]]
     yield "patch reloaded / cast and transpose", made.ratios["reloaded"]
     yield "memory compiling / fp16 weights", peak(lambda: ane.compile(graph)) / size
     model = ane.compile(graph)
+    yield "load / session", verified_and_prepared(model, path)
+    yield "load and run / session and run", run_the_first_time(model, path)
     l2 = get_chip(model.target).limits.l2_size * len(model.programs)
     asked = sum(buffer.size for program in model.programs for buffer in program.buffers) + l2
     held = peak(lambda: run_once(model))
