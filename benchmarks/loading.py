@@ -5,10 +5,10 @@ hashing the same bytes (the constants of the graph, the files of the entry); loa
 and running it once besides, over the same of a session; patching every constant of several numbers over casting and
 transposing them in numpy, just compiled and saved and loaded (see patching.py); memory while compiling over the weights
 in fp16; memory while a model is loaded and run once over its weights in fp16, and over them with what its programs ask
-for besides, the 2 MiB of L2 and the buffers (of a small model those are more than the weights). Memory is the most that Python and numpy have allocated at a time beyond
-what was there before (the graph; for loading, the compiled model with its constants), everything imported; models.py
-measures what the system sees. The classifiers are those of the onnx package with seeded weights. Names as arguments
-choose some of them.
+for besides, the 2 MiB of L2 and the buffers (of a small model those are more than the weights). Memory is the most that
+Python and numpy have allocated at a time beyond what was there before (the graph; for loading, the compiled model with
+its constants), everything imported; models.py measures what the system sees. The classifiers are those of the onnx
+package with seeded weights. Names as arguments choose some of them.
 """
 
 from __future__ import annotations
