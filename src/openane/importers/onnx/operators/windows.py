@@ -12,6 +12,7 @@ import numpy as np
 from openane.errors import GraphError
 from openane.graph import Value
 from openane.importers.onnx.computed import computed_conv, computed_conv_transpose, dilated_pool
+from openane.importers.onnx.single_windows import without_single_windows
 from openane.importers.onnx.step import Handler, OnnxStep, Operand
 from openane.rounding import ceil_div
 
@@ -99,8 +100,10 @@ def _cropping(step: OnnxStep, extents: Sequence[int], full: Sequence[int], strid
     return [cut // 2 if auto != "SAME_LOWER" else cut - cut // 2 for cut in total], stated
 
 
-def _pool(step: OnnxStep, op: str, **extra: Any) -> Operand:
+def _pool(step: OnnxStep, op: str, **extra: Any) -> Value:
     source = step.number(0)
+    if (fewer := without_single_windows(step, source)) is not None:
+        return fewer.back(_pool(fewer.step, op, **extra))
     x = step.cast(source, "fp16")
     spatial = _spatial(step, x)
     ones = (1,) * spatial
@@ -149,7 +152,6 @@ def _lp_pool(step: OnnxStep) -> Operand:
     kernel = step.integers("kernel_shape", None, _spatial(step, x))
     powers = _raised(step, x, power)
     mean = _pool(replace(step, inputs=(powers,)), "avg_pool", exclude_padding_from_average=False)
-    assert isinstance(mean, Value)
     return _root(step, step.add("mul", part="sums", x=mean, y=float(prod(kernel))), power)
 
 
