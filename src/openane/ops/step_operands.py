@@ -64,15 +64,16 @@ class StepOperands:
             self.whole[id(x), count] = made
         return self.whole[id(x), count]
 
-    def longer(self, node: Node, operand: str, count: float, more: tuple[float, ...]) -> Value:
-        """An operand of a product in so many times its steps, with more rows (columns) of numbers to be multiplied."""
+    def longer(self, node: Node, operand: str, counts: tuple[float, ...], more: tuple[float, ...]) -> Value:
+        """An operand of a product in so many times its steps, for each of the counts one behind the other, with more
+        rows (columns) of numbers to be multiplied."""
         x = node[operand]
         turned = node.get(f"transpose_{operand}")
         axis = x.type.rank - (1 if (operand == "x") != (turned is not None and bool(turned.array())) else 2)
         shape = [extent if place != axis else len(more) for place, extent in enumerate(x.shape)]
         rows = np.broadcast_to(np.reshape(more, [-1 if place == axis else 1 for place in range(len(shape))]), shape)
-        values = self.times(x, count), halves(f"{x.name}_more", rows)
-        shape[axis] = x.shape[axis] + len(more)
+        values = *(self.times(x, count) for count in counts), halves(f"{x.name}_more", rows)
+        shape[axis] = x.shape[axis] * len(counts) + len(more)
         return self.add("concat", f"{x.name}_longer", TensorType(x.dtype, tuple(shape)), node, values=values,
                          axis=integers("axis", axis))
 

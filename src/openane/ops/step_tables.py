@@ -138,7 +138,9 @@ def _alike(least: np.ndarray, most: np.ndarray) -> tuple[int, float]:
     lows, highs = np.maximum.accumulate(least), np.minimum.accumulate(most)
     count = int(np.argmin(lows <= highs)) if (lows > highs).any() else len(lows)
     low, high = float(lows[count - 1]), float(highs[count - 1])
-    return count, high if low == -np.inf else low if high == np.inf else (low + high) / 2
+    if low == -np.inf or high == np.inf:
+        return count, _rounded_down(high) if low == -np.inf else -_rounded_down(-low)
+    return count, (low + high) / 2
 
 
 def _placements(wanted: Wanted) -> Iterator[tuple[float, float, int]]:

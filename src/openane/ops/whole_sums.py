@@ -177,12 +177,13 @@ class _Sums:
         if node.op != MATMUL or first is None or second is None or min(node["x"].type.rank, node["y"].type.rank) < 2 \
                 or products(node) > LONGEST:
             return None
+        most = max(map(largest, self.users[id(node.output)]))
         made = step_product(units * stated_of(first, "scale") * stated_of(second, "scale"), largest(first),
-                            largest(second))
+                            largest(second), most)
         if made is None:
             return None
-        x = self.made.longer(node, "x", made.first, made.whole)
-        y = self.made.longer(node, "y", made.second, (1.0, 1.0))
+        x = self.made.longer(node, "x", (made.first,) * len(made.second), made.whole)
+        y = self.made.longer(node, "y", made.second, (1.0,) * len(made.whole))
         name, type_ = f"{node.output.name}_sums", node.output.type
         sums = self.made.add(MATMUL, name, type_, node, **{**node.operands, "x": x, "y": y})
         scale = halves(f"{name}_scale", np.full((1,) * type_.rank, made.scale))

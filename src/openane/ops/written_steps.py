@@ -19,7 +19,9 @@ from openane.graph import Node, TensorType, Value
 from openane.ops.arithmetic import scalar
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.halves import normal
+from openane.ops.moved import numbers_from
 from openane.ops.operands import FLOATS
+from openane.ops.rewriter import fresh_name
 from openane.ops.weights import numbers
 from openane.record_classes import dataclass
 
@@ -53,7 +55,7 @@ def two_factors(number: float) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """scale * (clip(round(units * x), low, high) + zero)."""
+    """scale * (clip(round(units * x), low, high) + zero), moved since, the first of `moves` first."""
 
     x: Value
     units: float
@@ -61,6 +63,7 @@ class Steps:
     high: float = np.inf
     zero: float = 0.0
     scale: float = 1.0
+    moves: tuple[Node, ...] = ()
 
     def bounded(self, low: float, high: float) -> Steps:
         """Clipped after the zero point was added."""
@@ -102,6 +105,17 @@ def stated_of(node: Node, name: str) -> float:
     return STATED[name] if value is None else float(numbers(value).reshape(()))
 
 
+def unclamped(node: Node, producers: Producers) -> Node:
+    """A nearest_steps, with a relu or clip before it among its bounds."""
+    found = _unclamped(Steps(node["x"], float(numbers(node["units"]).reshape(()))), producers)
+    if found.x is node["x"]:
+        return node
+    bounds = {name: number(f"{node.output.name}_{name}", float(np.clip(each, stated_of(node, "low"),
+                                                                       stated_of(node, "high"))))
+              for name, each in (("low", found.low), ("high", found.high))}
+    return replace(node, operands={**node.operands, "x": found.x, **bounds})
+
+
 Look = Callable[[Value, Producers], Steps | None]
 ENDS = ("add", "clip", "mul", "sub")
 """What such a node may be."""
@@ -110,11 +124,19 @@ ENDS = ("add", "clip", "mul", "sub")
 def written_steps(node: Node, names: set[str], producers: Producers) -> tuple[Node, ...] | None:
     """A node whose result is whole steps of something, or a number of such, as a nearest_steps."""
     found = _made_by(node, producers) if node.op in ENDS and node.output.dtype in FLOATS else None
-    if found is None or not found.holdable or found.x.type != node.output.type:
+    if found is None or not found.holdable or found.x.dtype != node.output.dtype:
+        return None
+    if not found.moves and found.x.type != node.output.type:
         return None
     given = {"units": found.units, "low": found.low, "high": found.high, "zero": found.zero, "scale": found.scale}
     constants = {name: number(f"{node.output.name}_{name}", each) for name, each in given.items()}
-    return (replace(node, op=NAME, operands={"x": found.x, **constants}),)
+    made = [replace(node, op=NAME, operands={"x": found.x, **constants})]
+    for movement in found.moves:
+        type_ = TensorType(node.output.dtype, movement["x"].shape)
+        held = Value(fresh_name(f"{node.output.name}_held", names), type_)
+        made[-1] = replace(made[-1], outputs=(held,))
+        made.append(replace(movement, operands={**movement.operands, "x": held}, outputs=node.outputs))
+    return tuple(made)
 
 
 def _steps(value: Value, producers: Producers) -> Steps | None:
@@ -126,14 +148,21 @@ def _steps(value: Value, producers: Producers) -> Steps | None:
 def _made_by(node: Node, producers: Producers) -> Steps | None:
     if node.op == "cast":
         return _cast(node, producers)
+    if len(node.outputs) == 1 and node.output.dtype in RANGES and (source := numbers_from(node)) is not None:
+        before = _steps(source, producers)
+        return None if before is None else replace(before, moves=(*before.moves, node))
     if node.op == "clip":
-        before = _steps(node["x"], producers) or _rounded(node["x"], producers)
-        bounds = scalar(node["alpha"]), scalar(node["beta"])
-        if before is None or before.scale != 1 or None in bounds:
-            return None
-        low, high = bounds
-        return before.bounded(low, high) if low is not None and high is not None else None
+        return _clipped(node, producers)
     return _moved(node, _steps, producers) or _scaled(node, producers)
+
+
+def _clipped(node: Node, producers: Producers) -> Steps | None:
+    """Whole steps, or what was rounded to some, with bounds."""
+    before = _steps(node["x"], producers) or _rounded(node["x"], producers)
+    low, high = scalar(node["alpha"]), scalar(node["beta"])
+    if before is None or before.scale != 1 or low is None or high is None:
+        return None
+    return before.bounded(low, high)
 
 
 def _cast(node: Node, producers: Producers) -> Steps | None:

@@ -12,11 +12,12 @@ from openane.ops.arithmetic import scalar
 from openane.ops.moved import numbers_from
 from openane.ops.written_steps import keeps_steps
 from openane.passes.rewrite import rebuilt, taken_names
+from openane.passes.rounded_before import rounded_before_movement
 
 
 def whole_sums(graph: Graph) -> Graph:
     """The graph with products that count whole steps where it has such that become whole steps."""
-    graph = _rounded_once(graph)
+    graph = rounded_before_movement(_rounded_once(graph))
     return rebuilt(graph, sums.whole_sums(graph, taken_names(graph)))
 
 

@@ -173,6 +173,55 @@ def test_steps_that_were_only_moved_are_not_rounded_again() -> None:
     assert np.mean(np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0213)) != wanted) < 0.01
 
 
+@pytest.mark.parametrize("relu", [False, True])
+def test_what_is_moved_is_rounded_before(relu: bool) -> None:
+    """So that its sums count steps; a relu bounds them."""
+    rng = np.random.default_rng(0)
+    weight = rng.standard_normal((24, 36)).astype(np.float32) * 0.2
+    builder = GraphBuilder()
+    x = quantised(builder, builder.input("x", "fp16", (30, 36)), STEP, 5, -128, 127)
+    made = builder.single("linear", x=x, weight=stated(weight))
+    made = builder.single("relu", x=made) if relu else made
+    heads = builder.single("transpose", x=builder.single("reshape", x=made, shape=[30, 4, 6]), perm=[1, 2, 0])
+    graph = builder.finish({"y": quantised(builder, heads, 0.0213, 0, -128, 127)})
+    assert [node.op for node in simplify(graph).nodes] == [NAME, "concat", "linear", NAME, "reshape", "transpose"]
+    given = {"x": rng.standard_normal((30, 36)).astype(np.float16)}
+    exact = steps(given["x"], STEP, 5, -128, 127) * np.float64(np.float32(STEP)) @ weight.astype(np.float64).T
+    wanted = steps(np.maximum(exact, 0) if relu else exact, 0.0213, 0, -128, 127)
+    found = np.rint(ane.run(ane.compile(graph), given)["y"] / np.float32(0.0213))
+    np.testing.assert_array_equal(found, wanted.reshape(30, 4, 6).transpose(1, 2, 0))
+
+
+def test_what_others_read_where_it_was_moved_stays_there() -> None:
+    builder = GraphBuilder()
+    x = builder.input("x", "fp16", (1, 4, 5, 6))
+    turned = builder.single("transpose", x=builder.single("sin", x=x), perm=[0, 1, 3, 2])
+    graph = builder.finish({"y": quantised(builder, turned, STEP, 0, -128, 127), "z": turned})
+    assert [node.op for node in simplify(graph).nodes][-2:] == ["transpose", NAME]
+
+
+def test_bytes_that_are_moved_are_known_as_steps() -> None:
+    """As models in the operator format move them; what multiplies them counts steps."""
+    rng, builder = np.random.default_rng(1), GraphBuilder()
+    inputs = {name: rng.standard_normal((6, 32)).astype(np.float16) for name in "ab"}
+    sides = []
+    for name in inputs:
+        units = builder.single("mul", x=builder.input(name, "fp16", (6, 32)), y=stated(1 / STEP))
+        moved = builder.single("add", x=builder.single("round", x=units), y=np.float16(128))
+        held = builder.single("cast", x=builder.single("clip", x=moved, alpha=0.0, beta=255.0), dtype="uint8")
+        heads = builder.single("transpose", x=builder.single("reshape", x=held, shape=[6, 2, 16]), perm=[1, 0, 2])
+        sides.append(builder.single("sub", x=builder.single("cast", x=heads, dtype="fp16"), y=np.float16(128)))
+    product = builder.single("matmul", x=sides[0], y=sides[1], transpose_y=True)
+    graph = builder.finish({"y": quantised(builder, builder.single("mul", x=product, y=stated(STEP ** 2)), 0.0459, 0,
+                                           -128, 127)})
+    assert not any(node.op == "cast" for node in simplify(graph).nodes)
+    a, b = (steps(each, STEP, 128, 0, 255).reshape(6, 2, 16).transpose(1, 0, 2) for each in inputs.values())
+    exact = a @ b.transpose(0, 2, 1) * np.float64(np.float32(STEP ** 2)) / np.float32(0.0459)
+    found = np.rint(ane.run(ane.compile(graph), inputs)["y"] / np.float32(0.0459))
+    off = found != np.clip(np.rint(exact), -128, 127)
+    assert not off[np.abs(exact % 1 - 0.5) > 5e-4].any()
+
+
 def test_another_size_or_range_of_steps_is_rounded_to() -> None:
     builder = GraphBuilder()
     x = quantised(builder, builder.input("x", "fp16", (1, 4, 5, 5)), STEP, 0, -128, 127)

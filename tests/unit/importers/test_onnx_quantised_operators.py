@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from openane.importers.onnx import load_onnx
 from openane.ops.evaluate import evaluate
+from openane.ops.weights import numbers
 
 STEP = 0.05
 """One step of every result."""
@@ -76,6 +77,22 @@ def _model(op: str, inputs: list[str], shape: tuple[int, ...], attributes: dict[
     model = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17),
                                                                   helper.make_opsetid("com.microsoft", 1)])
     return model, used
+
+
+def test_a_product_of_integers_is_counted_in_all_digits_of_its_scales() -> None:
+    """Of which fp16 holds eleven bits: of a hundred steps that is a twentieth of one."""
+    scales = {"a": 0.0281, "b": 0.0335, "r": 0.1193}
+    zero = np.uint8(0)
+    graph = helper.make_graph(
+        [helper.make_node("QLinearMatMul", ["x", "a", "z", "y", "b", "z", "r", "z"], ["q"])], "g",
+        [helper.make_tensor_value_info(name, TensorProto.UINT8, (4, 4)) for name in "xy"],
+        [helper.make_tensor_value_info("q", TensorProto.UINT8, (4, 4))],
+        [numpy_helper.from_array(np.float32(scale), name) for name, scale in scales.items()] +
+        [numpy_helper.from_array(np.asarray(zero), "z")])
+    found = load_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    factors = [numbers(node["y"]).item() for node in found.nodes if node.op == "mul" and node["y"].constant]
+    exact = np.prod([np.float64(np.float32(scales[name])) for name in "ab"]) / np.float32(scales["r"])
+    assert np.prod(factors) == pytest.approx(exact, rel=2.0 ** -23)
 
 
 @pytest.mark.parametrize("zero", [(), ("zero",)])

@@ -157,7 +157,8 @@ class OnnxStep(AnyStep):
 
     def rounded(self, array: np.ndarray, index: int) -> RoundedArray:
         """As `half`, with the digits that were rounded away."""
-        return RoundedArray(self.half(array, index), np.asarray(array, np.float32))
+        array = np.asarray(array)  # one number computed of others is no array
+        return RoundedArray(self.half(array, index), array.astype(np.float32))
 
     # Attributes
 
