@@ -99,6 +99,21 @@ def normalised() -> Network:
                            "m": drawn(8, size=0.3) + 0.1, "s": np.abs(drawn(8)) + np.float32(0.3)})
 
 
+def instanced() -> Network:
+    """An instance norm before a function of finer steps."""
+    return ([node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("InstanceNormalization", ["c", "g", "b"], ["n"]),
+             node("LeakyRelu", ["n"], ["y"], alpha=0.2)],
+            (1, 6, 8, 8), {"w": drawn(8, 6, 3, 3, size=0.2), "g": 1 + drawn(8, size=0.3), "b": drawn(8, size=0.3)})
+
+
+def layered() -> Network:
+    """A layer norm before a perceptron."""
+    return ([node("MatMul", ["x", "w"], ["m"]), node("LayerNormalization", ["m", "g", "b"], ["n"], axis=-1),
+             node("MatMul", ["n", "v"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "u"], ["y"])],
+            (1, 12, 32), {"w": drawn(32, 48, size=0.2), "g": 1 + drawn(48, size=0.1), "b": drawn(48, size=0.1),
+                          "v": drawn(48, 64, size=0.15), "u": drawn(64, 16, size=0.15)})
+
+
 def shrunk() -> Network:
     """tanh(x) - x between convolutions."""
     return ([node("Conv", ["x", "w"], ["c"], pads=[1] * 4), node("Tanh", ["c"], ["t"]), node("Sub", ["t", "c"], ["s"]),
@@ -127,7 +142,7 @@ def averaged() -> Network:
 
 NETWORKS: Mapping[str, Callable[[], Network]] = {each.__name__: each for each in (
     pooled, joined, classifier, perceptron, residual, gate, clipped, attention, resized, flattened, padded,
-    normalised, shrunk, stacked)}
+    normalised, instanced, layered, shrunk, stacked)}
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]

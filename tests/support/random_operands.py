@@ -237,6 +237,7 @@ HOST_ALONE = ("bitwise_and", "bitwise_or", "bitwise_xor", "non_maximum_suppressi
 """Operations the engine cannot compute: bits, boxes and regions."""
 ELSEWHERE = tuple(sorted((*HOST_ALONE, "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense",
                           "constexpr_lut_to_sparse", "constexpr_sparse_blockwise_shift_scale",
-                          "constexpr_sparse_to_dense", "lut_activation", "nearest_steps")))
-"""Operations that are left out: compressed weights, fitted tables and steps have tests of their own; bits, boxes and
-regions are the host's."""
+                          "constexpr_sparse_to_dense", "lut_activation", "nearest_steps", "whole_norm",
+                          "whole_spread")))
+"""Operations that are left out: compressed weights, fitted tables, steps and norms of steps have tests of their own;
+bits, boxes and regions are the host's."""

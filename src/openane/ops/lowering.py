@@ -175,6 +175,11 @@ class Lowering(Protocol):
         (strides of 0 repeat); the value may have fewer dimensions of 1."""
         ...
 
+    def products(self, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+        """target [B, M, H, W] = post(left [B, M, K] times the channels of right [B, K, H, W]), both computed by the
+        program, in one operation for all of the batch. UnsupportedError for larger ones."""
+        ...
+
     def runtime_convolution(self, target: Tensor, matrices: Tensor, source: Tensor, post: Post | None = None) -> bool:
         """target [N, G * M, H, W] = post(1x1 convolution of source [N, G * K, H, W] with matrices [G, M, K] computed by
         the program); False, and nothing done, where the extents ask for a product per image."""

@@ -21,10 +21,11 @@ from openane.ops.exponents import products
 from openane.ops.rewriter import fresh_name
 from openane.ops.step_functions import Surroundings, step_function
 from openane.ops.step_layers import counting_form, inner_tap, parts_of_steps
-from openane.ops.step_norms import gain_apart, norm_of_steps
+from openane.ops.step_norms import gain_apart, norm_of_steps, step_norm
 from openane.ops.step_operands import StepOperands, halves, integers
 from openane.ops.step_pairs import Counted, largest, steps_between
 from openane.ops.step_products import step_product
+from openane.ops.step_spreads import step_quotient, step_spread
 from openane.ops.step_weights import step_weights
 from openane.ops.step_windows import window_sums
 from openane.ops.weights import constant, numbers
@@ -78,9 +79,11 @@ class _Sums:
             self.made.waiting[id(node)] = self._of_steps(node)
             self.made.nodes.append(self.made.waiting[id(node)])
             return
-        node = norm_of_steps(node, self.made.known, self.made.times)
         units = self._steps_alone(node)
-        given = None if units is None else self._in_steps(node, units)
+        given = None if units is None else self._norm(node, units)
+        if given is None:
+            node = norm_of_steps(node, self.made.known, self.made.times)
+            given = None if units is None else self._in_steps(node, units)
         if given is None:
             self.made.nodes.append(node)
             return
@@ -114,6 +117,16 @@ class _Sums:
         """The operands of a nearest_steps in place of a sum or product of two tensors of steps (step_pairs)."""
         reach = max(map(largest, self.users[id(node.output)]))
         return step_pairs.pair(node, units, self.made.known, self.made.times, reach)
+
+    def _norm(self, node: Node, units: float) -> Counted | None:
+        """The operand of a nearest_steps in place of a norm of steps (step_norms) or a part of one (step_spreads); None
+        where the node ends none."""
+        found = step_norm(node, units, self.made) or step_spread(node, units, self.made) \
+            or step_quotient(node, units, self.made)
+        if found is None:
+            return None
+        self.made.nodes += found.nodes
+        return Counted({"x": found.sums})
 
     def _steps_alone(self, node: Node) -> float | None:
         """Steps per unit of a node's result, where whole steps of one size are all that becomes of it."""

@@ -147,19 +147,20 @@ def test_a_function_without_results_for_some_steps() -> None:
 
 
 @pytest.mark.parametrize("gains", [(), ("gamma",), ("gamma", "beta")])
-def test_norms_of_steps_round_less_on_the_way(gains: tuple[str, ...]) -> None:
-    """Their input is exact, and what they do last is rounded to steps at once: its mean and root are fp16."""
+def test_norms_over_planes_round_less_on_the_way(gains: tuple[str, ...]) -> None:
+    """Their input is exact, and what they do last is rounded to steps at once: their mean and root are fp16."""
     rng = np.random.default_rng(4)
     vectors = {"gamma": rng.uniform(0.5, 1.5, 48), "beta": rng.standard_normal(48)}
     given = {name: vectors[name].astype(np.float16) for name in gains}
-    graph = between(lambda builder, x: builder.single("layer_norm", x=x, axes=[-1], epsilon=1e-5, **given), (64, 48),
+    graph = between(lambda builder, x: builder.single("layer_norm", x=x, axes=[1], epsilon=1e-5, **given), (1, 48, 64),
                     0.025)
     found, x = found_and_input(graph, 0.025)
     normal = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5 / np.float32(STEP) ** 2)
-    exact = (normal * given.get("gamma", np.float64(1)) + given.get("beta", np.float64(0))) / np.float32(0.025)
+    exact = (normal * given.get("gamma", np.ones(1))[:, None] + given.get("beta", np.zeros(1))[:, None]) \
+        / np.float32(0.025)
     off = np.abs(found - nearest(exact))
     assert off.max() <= 1
-    assert np.mean(off > 0) < 0.012, "of numbers of fp16, and with a sum in fp16, another step of 2 in 100"
+    assert np.mean(off > 0) < 0.014, "of numbers of fp16, and with a sum in fp16, another step of 2 in 100"
 
 
 def test_a_product_of_numbers_is_rounded_once() -> None:

@@ -42,6 +42,7 @@ def test_every_operation_is_within_a_step_given_its_operands(way: str, tmp_path:
     model = quantised(tmp_path, **WAYS[way])
     sizes = steps(model)
     assert len(sizes) > 25
+    inexact = {f"{name}_DequantizeLinear_Output" for name in "pse"} | {"w_DequantizeLinear_Output", "y"}
     onnx.save(watched(model, list(sizes)), tmp_path / "all.onnx")
     session = onnxruntime.InferenceSession(tmp_path / "all.onnx", _options("ORT_DISABLE_ALL"))
     [x] = inputs(1)
@@ -52,10 +53,10 @@ def test_every_operation_is_within_a_step_given_its_operands(way: str, tmp_path:
     for name, step in sizes.items():
         off = np.abs(found[name] - values[name]) / step
         assert off.max() < 1.1, name
-        assert np.mean(off > 0.5) < 0.03, f"{name}: most are the very steps"
+        assert np.mean(off > 0.5) < (0.03 if name in inexact else 1e-3), f"{name}: most are the very steps"
 
 
-def test_a_block_is_as_near_as_onnxruntime_is_to_itself(tmp_path: Path) -> None:
+def test_a_block_is_nearer_than_onnxruntime_is_to_itself(tmp_path: Path) -> None:
     own, ours = [], []
     for way in ("unsigned", "signed", "per channel"):
         model = quantised(tmp_path, **WAYS[way])
@@ -66,9 +67,8 @@ def test_a_block_is_as_near_as_onnxruntime_is_to_itself(tmp_path: Path) -> None:
             wanted = plain(tmp_path / "q.onnx")(x)
             own.append(np.abs(optimised.run(None, {"x": x})[0] - wanted) / step)
             ours.append(np.abs(ane.run(compiled, {"x": x})["y"] - wanted) / step)
-    least, mean = 3, 0.3  # what release 1.32 has, should another be nearer to itself
-    assert np.max(ours) < max(np.max(own), least) + 0.2
-    assert np.mean(ours) < max(float(np.mean(own)), mean) * 1.1
+    assert np.max(ours) < max(float(np.max(own)), 2.0) + 0.2
+    assert np.mean(np.concatenate(ours) > 0.5) < 0.12
 
 
 def _options(level: str) -> onnxruntime.SessionOptions:

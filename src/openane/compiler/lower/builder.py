@@ -16,6 +16,7 @@ from openane.compiler.recipes import (
     copies,
     data_movement,
     gather,
+    grouped_product,
     linear_map,
     normalisation,
     planar_ops,
@@ -82,6 +83,7 @@ class Builder(Repeats):
     convolution = convolution_axes.convolution
     product, rows_product = constant_product.product, constant_product.rows_product
     runtime_product, runtime_convolution = runtime_product.product_of, runtime_product.runtime_convolution
+    products = grouped_product.products
 
     @property
     def level(self) -> int:

@@ -26,12 +26,14 @@ from openane.engine import (
     Streams,
 )
 from openane.engine.access import CHANNELS, WIDTH
+from openane.errors import UnsupportedError
 from openane.ops.lowering import ELEMENT, Tensor
 from openane.record_classes import dataclass
 from openane.rounding import ceil_div, round_up
 
-ROWS, COLUMNS = (0, 1, None, None, 2), (0, 2, None, None, 1)
-"""How matrices [B, rows, columns] are walked with rows, or columns, as channels."""
+Dimensions = tuple[int | None, ...]
+ROWS, COLUMNS, IMAGES = (0, 1, None, None, 2), (0, 2, None, None, 1), (0, 1, None, 2, 3)
+"""How matrices [B, rows, columns] are walked with rows, or columns, as channels, and images [B, channels, H, W]."""
 TASK = 1 << 13
 """What a task counts beside what it moves, in elements that move meanwhile: some 0.2 us, between the 44 cycles of the
 compiler's own model and the 2.8 us that a driver was seen to need at most."""
@@ -58,6 +60,18 @@ def grouped_product(context: RecipeContext, target: Tensor, left: Tensor, right:
     if place is not target:
         context.copy(place, target)
     return True
+
+
+def products(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post | None = None) -> None:
+    """target [B, M, H, W] = post(left [B, M, K] times the channels of right [B, K, H, W]), as `grouped_product`, at
+    every level. UnsupportedError for more matrices than that can take."""
+    groups, rows, reduction = left.shape
+    most = min(context.limits.groups, context.limits.kernel_memory // context.limits.cores
+               // _plane(context, reduction, _lanes(context, rows)))
+    if groups > most:
+        raise UnsupportedError(context.label, "a batch of products is too large for one operation", limit=most,
+                               found=groups)
+    _emit(context, target, _packed(context, left), right, post or Post(), IMAGES)
 
 
 def _many(context: RecipeContext, left: Tensor) -> bool:
@@ -135,51 +149,58 @@ def _plane(context: RecipeContext, reduction: int, lanes: int) -> int:
     return round_up(reduction * lanes * ELEMENT, context.limits.coefficients.alignment)
 
 
-def _walks(context: RecipeContext, matrices: Tensor, dims: tuple[int | None, ...]) -> bool:
+def _walks(context: RecipeContext, matrices: Tensor, dims: Dimensions) -> bool:
     return matrices.aligned and legal(access(matrices, dims), OperandRole.NEURAL_SOURCE,
                                       context.limits)
 
 
 def _multiply(context: RecipeContext, target: Tensor, left: Tensor, right: Tensor, post: Post) -> None:
     """target [B, M, N] = post(left [B, M, K] @ right [B, K, N]), the rows of `left` as coefficients."""
-    groups, rows, reduction = left.shape
-    lanes = _lanes(context, rows)
-    plane = _plane(context, reduction, lanes)
-    packed = _packed(context, left, lanes, plane)
+    packed = _packed(context, left)
     right = right if _walks(context, right, ROWS) else context.copied(right)
     made = target if target.aligned and legal(access(target, ROWS), OperandRole.RESULT, context.limits) \
         else context.scratch(target.shape)
-    for start, count in _parts(context, rows):
-        cores = ceil_div(count, lanes)
-        streams = tuple(CoefficientStream(core, core * packed.step, groups * plane) for core in range(cores))
-        section = CoefficientSection(packed.slot, Streams(streams, packed.offset + start // lanes * packed.step))
-        context.emit(MatrixProduct(
-            source=access(right, ROWS), result=access(made.part(1, start, count), ROWS), post=post,
-            coefficients=Coefficients(weights=section, lanes=lanes, runtime=True), grouped=groups > 1))
+    _emit(context, made, packed, right, post, ROWS)
     if made is not target:
         context.copy(made, target)
 
 
+def _emit(context: RecipeContext, target: Tensor, packed: _Packed, right: Tensor, post: Post, dims: Dimensions) -> None:
+    """The operations of `_multiply`, on operands that they can walk."""
+    groups, rows = target.shape[:2]
+    lanes = _lanes(context, rows)
+    for start, count in _parts(context, rows):
+        cores = ceil_div(count, lanes)
+        streams = tuple(CoefficientStream(core, core * packed.step, packed.size) for core in range(cores))
+        section = CoefficientSection(packed.slot, Streams(streams, packed.offset + start // lanes * packed.step))
+        context.emit(MatrixProduct(
+            source=access(right, dims), result=access(target.part(1, start, count), dims), post=post,
+            coefficients=Coefficients(weights=section, lanes=lanes, runtime=True), grouped=groups > 1))
+
+
 @dataclass(frozen=True, slots=True)
 class _Packed:
-    """Where coefficients lie: the first block of rows at `offset` of `slot`, every further one `step` bytes on."""
+    """Where coefficients lie: the first block of rows at `offset` of `slot`, every further one `step` bytes on, and how
+    many bytes each is."""
 
     slot: int
     offset: int
     step: int
+    size: int
 
 
-def _packed(context: RecipeContext, matrices: Tensor, lanes: int, plane: int) -> _Packed:
+def _packed(context: RecipeContext, matrices: Tensor) -> _Packed:
     """The rows of matrices [B, M, K] as coefficients: of every block of `lanes` rows the planes of all matrices. Rows
     of one matrix that are a block each are read as they lie, but not from what the program hands out."""
-    rows_first = _walks(context, matrices, ROWS)
+    groups, rows, reduction = matrices.shape
+    lanes = _lanes(context, rows)
+    plane = _plane(context, reduction, lanes)
+    step, rows_first = groups * plane, _walks(context, matrices, ROWS)
     if rows_first and lanes == matrices.shape[0] == 1 and matrices.space is Space.MEMORY \
             and not context.is_output(matrices.slot):
-        return _Packed(matrices.slot, matrices.offset, matrices.strides[1])
+        return _Packed(matrices.slot, matrices.offset, matrices.strides[1], step)
     if not rows_first and not _walks(context, matrices, COLUMNS):
         matrices, rows_first = context.copied(matrices), True
-    groups, rows, reduction = matrices.shape
-    step = groups * plane
     slot = context.blocks.add(VirtualBuffer(ceil_div(rows, lanes) * step, BufferKind.SCRATCH))
     if rows_first:
         write = Access(slot=slot, shape=(groups, rows, 1, 1, reduction), interleave=lanes,
@@ -188,4 +209,4 @@ def _packed(context: RecipeContext, matrices: Tensor, lanes: int, plane: int) ->
         write = Access(slot=slot, shape=(groups, reduction, 1, 1, rows), interleave=lanes,
                        strides=(plane, lanes * ELEMENT, 0, 0, step), packed=WIDTH if lanes > 1 else CHANNELS)
     context.emit(PassThrough(source=access(matrices, ROWS if rows_first else COLUMNS), result=write))
-    return _Packed(slot, 0, step)
+    return _Packed(slot, 0, step, step)

@@ -99,14 +99,15 @@ def _batch_training(step: OnnxStep, x: Value) -> Result:
     return (_batch_computed(step, x, mean, variance), *moved)
 
 
-def _affine(step: OnnxStep, index: int, shape: Sequence[int]) -> tuple[np.ndarray | None, Value | None]:
-    """Input `index` of a normalisation as a constant of `shape`, or as a value; both None when it is left out."""
+def _affine(step: OnnxStep, index: int, shape: Sequence[int]) -> tuple[RoundedArray | None, Value | None]:
+    """Input `index` of a normalisation as a constant of `shape`, with all its digits, or as a value; both None when it
+    is left out."""
     if not step.has(index):
         return None, None
     operand = step.operand(index)
     if isinstance(operand, Value):
         return None, step.real(index)
-    return step.half(np.broadcast_to(operand, bounded(step, shape)), index), None
+    return step.rounded(np.broadcast_to(operand, bounded(step, shape)), index), None
 
 
 def _layer_normalization(step: OnnxStep) -> Result:
