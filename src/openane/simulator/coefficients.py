@@ -18,7 +18,7 @@ from openane.engine.table import Table
 from openane.errors import SimulationError
 from openane.machine_code.patience import patience
 from openane.record_classes import dataclass
-from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats, decode, decoded
+from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats, decode, decoded, has_special
 from openane.simulator.context import Workspace
 from openane.simulator.sparse import unpacked
 
@@ -34,11 +34,16 @@ KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """Weights in their memory: its words, and of every block of channels that lie beside each other the
-    first word, how far apart those of its terms are, the first channel and how many it has (int64 [blocks, 4])."""
+    """Weights in their memory: its words, and of every block of channels that lie beside each other the first word, how
+    far apart those of its terms are, the first channel and how many it has (int64 [blocks, 4])."""
 
     words: Bits
     runs: np.ndarray
+
+    def finite(self, rows: int) -> bool:
+        """Whether all weights are, so many of a channel, as a look at every word from the first to the last shows."""
+        first, step, _, count = self.runs.T
+        return not has_special(self.words[int(first.min()):int((first + step * (rows - 1) + count).max())])
 
 
 @dataclass(frozen=True, slots=True)

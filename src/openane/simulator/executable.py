@@ -179,9 +179,9 @@ class LoadedProgram:
         name or size does not fit.
         """
         self.memory.fill(buffers or {})
-        self._unpack()
         if self._workspace.kernels is None and kernels.worth(self._spent, self._products):
             self._workspace.kernels = kernels.kernels()
+        self._unpack()
         self._workspace.held = None
         start = time.perf_counter()
         with np.errstate(all="ignore"):

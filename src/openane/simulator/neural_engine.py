@@ -24,7 +24,7 @@ from openane.errors import SimulationError
 from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.coefficients import Known, plan, table_alone, unpack_sparse
+from openane.simulator.coefficients import Known, PackedWeights, plan, table_alone, unpack_sparse
 from openane.simulator.context import TaskContext
 from openane.simulator.convolution import ConvolutionTask
 from openane.simulator.memory import OperandArray
@@ -213,12 +213,20 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
     def gathered() -> ConvolutionWeights:
         store = stores(section.slot)
         stage = PostStage.of(post, gather.read_table(stores), what)
+        packed = gather.packed(store, order) if column and constant else None
+        if packed is not None and _is_enough(packed, stage, geometry, context):
+            return ConvolutionWeights.late(lambda: shared(gather.read_weights(store, order)[0]),
+                                           gather.read_bias(store), stage, packed)
         weights, finite = gather.read_weights(store, order) if repeated is None else repeated()
         weights = shared(weights) if repeated is None else weights
-        packed = gather.packed(store, order) if column and constant else None
         return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite, packed)
 
     return gathered
+
+
+def _is_enough(packed: PackedWeights, stage: PostStage, geometry: Geometry, context: TaskContext) -> bool:
+    """Whether the loop over packed weights is there, and does but for sources that are not finite."""
+    return stage.table is None and context.workspace.kernels is not None and packed.finite(geometry.rows)
 
 
 def _alone(repeated: Callable[[], Known], stage: PostStage) -> Callable[[], ConvolutionWeights]:

@@ -8,6 +8,7 @@ every output channel has a single weight, the same number for all, each result i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -40,15 +41,31 @@ class Single:
         return encode_away(stage.apply(sums)).reshape(-1)
 
 
+class LateValues:
+    """float32 weights that are unpacked when somebody asks for them."""
+
+    __slots__ = "_found", "_read"
+
+    def __init__(self, read: Callable[[], Floats]) -> None:
+        self._read = read
+        self._found: Floats | None = None
+
+    def __call__(self) -> Floats:
+        """The weights, which are read once."""
+        if self._found is None:
+            self._found = self._read()
+        return self._found
+
+
 @dataclass(frozen=True, slots=True)
 class ConvolutionWeights:
-    """float32 weights [groups, channels, terms], biases [groups, channels] and the post stage.
+    """float32 weights [groups, channels, terms], perhaps late ones, biases [groups, channels] and the post stage.
 
     `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
     `packed` are the same weights in their memory, where a single column is multiplied in fast arithmetic.
     """
 
-    values: Floats
+    numbers: Floats | LateValues
     bias: Floats | None
     stage: PostStage
     finite: bool
@@ -57,9 +74,20 @@ class ConvolutionWeights:
     packed: PackedWeights | None = None
 
     @property
+    def values(self) -> Floats:
+        """The weights."""
+        return self.numbers() if isinstance(self.numbers, LateValues) else self.numbers
+
+    @property
     def ordered(self) -> bool:
         """Whether products are added in the order of the terms, by numpy as by the loop over packed weights."""
         return self.packed is not None and self.stage.table is None
+
+    @staticmethod
+    def late(read: Callable[[], Floats], bias: Floats | None, stage: PostStage,
+             packed: PackedWeights) -> ConvolutionWeights:
+        """Finite ones that are `read` where the loop over packed weights does not do."""
+        return ConvolutionWeights(LateValues(read), bias, stage, True, packed=packed)
 
     @staticmethod
     def of(values: Floats, bias: Floats | None, stage: PostStage, finite: bool | None = None,
@@ -68,7 +96,9 @@ class ConvolutionWeights:
         return ConvolutionWeights(values, bias, stage, all_finite(values) if finite is None else finite, packed=packed)
 
     def studied(self) -> ConvolutionWeights:
-        """With what takes a look at every weight to know: worth it for constants."""
+        """With what takes a look at every weight to know: worth it for constants that are not late."""
+        if isinstance(self.numbers, LateValues):
+            return self
         values, terms = self.values, self.values.shape[2]
         sample = values.reshape(-1)[::max(1, values.size // SAMPLED)]
         if not self.finite or 2 * np.count_nonzero(sample) > sample.size:

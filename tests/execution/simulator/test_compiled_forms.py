@@ -35,6 +35,7 @@ from openane.machine_code.halves import _away_of_bits, _even_of_bits, away, even
 from openane.program import Buffer, Role
 from openane.simulator import LoadedProgram, kernels, load_operations
 from openane.simulator.arithmetic import encode_away, encode_even
+from openane.simulator.coefficients import Gather
 from openane.simulator.streams import CALL, WORDS
 
 SPECIAL = np.array([0x7C00, 0xFC00, 0x7E01, 0xFE00, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF], np.uint16)
@@ -129,14 +130,15 @@ def test_loops_give_the_bits_and_reports_of_numpy(name: str, special: bool, arit
     assert repr(found.tasks).replace("-0.0", "0.0") == repr(wanted.tasks).replace("-0.0", "0.0")
 
 
-@pytest.mark.parametrize(("channels", "rows"), [(288, 70), (37, 33), (300, 3), (512, 1024)])
-def test_a_column_times_constant_weights_adds_terms_in_their_order(channels: int, rows: int) -> None:
-    library("numba")
+def column_programs(channels: int, rows: int, special: int = 0) -> tuple[list[LoadedProgram], np.ndarray]:
+    """A product of one column, twice, and its constants, one of which is a special word."""
     geometry, lanes = Geometry(1, channels, rows), max(1, min(16, channels // CHIP.limits.coefficients.cores))
     streams = tuple(CoefficientStream(*stream) for stream in CHIP.limits.coefficients.dense(geometry, lanes,
                                                                                             bias=False).streams)
     rng = np.random.default_rng(channels)
     constants = rng.standard_normal(sum(stream.size for stream in streams) // 2).astype(np.float16)
+    if special:
+        constants.view(np.uint16)[5] = special
     source, result = access(4, (1, rows, 1, 1, 1)), access(6, (1, channels, 1, 1, 1))
     operation = Convolution(source=source, result=result,
                             coefficients=Coefficients.together(CoefficientSection.of(1, streams), lanes=lanes))
@@ -146,6 +148,34 @@ def test_a_column_times_constant_weights_adds_terms_in_their_order(channels: int
     words = rng.standard_normal(1 << 16).astype(np.float16).view(np.uint16)
     for program in programs:
         program.buffers["x"].view(np.uint16)[:] = words
+    return programs, constants
+
+
+@pytest.mark.parametrize("special", [0, 0x7C00, 0x7E00])
+def test_weights_of_a_column_are_unpacked_where_the_loop_does_not_do(special: int) -> None:
+    library("numba")
+    unpacked: list[object] = []
+    read = Gather.read_weights
+    with mock.patch.object(LoadedProgram, "_unpack"):  # as that of a verified program, it comes with the first run
+        (plain, looped), _ = column_programs(288, 70, special)
+    with mock.patch.object(kernels, "worth", return_value=False):
+        plain.run()
+    with mock.patch.object(kernels, "PATIENCE", 0.0), \
+            mock.patch.object(Gather, "read_weights", lambda *given: unpacked.append(given) or read(*given)):
+        looped.run()
+        assert bool(unpacked) is bool(special)
+        np.testing.assert_array_equal(plain.buffers["y"], looped.buffers["y"])
+        for program in (plain, looped):
+            program.buffers["x"].view(np.uint16)[:70] = 0x7C00  # infinities, which the loop leaves to numpy
+            program.run()
+        assert len(unpacked) == 1
+    np.testing.assert_array_equal(plain.buffers["y"], looped.buffers["y"])
+
+
+@pytest.mark.parametrize(("channels", "rows"), [(288, 70), (37, 33), (300, 3), (512, 1024)])
+def test_a_column_times_constant_weights_adds_terms_in_their_order(channels: int, rows: int) -> None:
+    library("numba")
+    programs, constants = column_programs(channels, rows)
     with mock.patch.object(kernels, "worth", return_value=False):
         programs[0].run()
     with mock.patch.object(kernels, "PATIENCE", 0.0):
