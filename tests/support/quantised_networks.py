@@ -140,6 +140,13 @@ def averaged() -> Network:
             (1, 8, 12, 12), {"w": drawn(8, 8, 3, 3, size=0.1), "v": drawn(8, 8, 3, 3, size=0.15)})
 
 
+def interpolated() -> Network:
+    """Linear resizing of a convolution's result to twice the extent."""
+    return ([node("Conv", ["x", "w"], ["c"]),
+             node("Resize", ["c", "", "sizes"], ["y"], mode="linear", coordinate_transformation_mode="half_pixel")],
+            (1, 4, 24, 24), {"w": drawn(6, 4, 1, 1, size=0.4), "sizes": np.array([1, 1, 2, 2], np.float32)})
+
+
 NETWORKS: Mapping[str, Callable[[], Network]] = {each.__name__: each for each in (
     pooled, joined, classifier, perceptron, residual, gate, clipped, attention, resized, flattened, padded,
     normalised, instanced, layered, shrunk, stacked)}

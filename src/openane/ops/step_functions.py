@@ -1,4 +1,4 @@
-"""Functions of whole steps of quantisation that become whole steps again, as one table.
+"""Functions of whole steps of quantisation that become whole steps again, as one table or two.
 
 Between two roundings there is often nothing but a function of single elements: a sigmoid, a hard swish in its parts, a
 quotient and an erf. It is asked for as many numbers as there are steps, so a table chosen for these (step_tables) makes
@@ -18,7 +18,7 @@ from openane.ops.evaluate import evaluate_node
 from openane.ops.lut import Lut
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.step_pairs import Known, largest
-from openane.ops.step_tables import Wanted, step_table
+from openane.ops.step_tables import Wanted, step_tables
 from openane.ops.written_steps import stated_of
 from openane.record_classes import dataclass
 
@@ -30,10 +30,10 @@ LONGEST = 24
 
 @dataclass(frozen=True, slots=True)
 class StepFunction:
-    """A table of the number of steps of x, whose results are steps beside `middle`."""
+    """One table of the number of steps of x, or two, the sum of whose results are steps beside `middle`."""
 
     x: Value
-    table: Lut
+    tables: tuple[Lut, ...]
     middle: int
 
 
@@ -65,11 +65,11 @@ def step_function(node: Node, units: float, around: Surroundings) -> StepFunctio
     whole, exact = _with_results(whole, exact)
     low, high = low - middle, high - middle
     nearest = np.clip(np.rint(exact + middle) - middle, low, high)
-    made = step_table(Wanted(whole, np.clip(exact, low - 1, high + 1), nearest, np.full_like(whole, low),
-                             np.full_like(whole, high)))
-    if made is None or made[0].error > 1 or made[1] > FEW:
+    made = step_tables(Wanted(whole, np.clip(exact, low - 1, high + 1), nearest, np.full_like(whole, low),
+                              np.full_like(whole, high)))
+    if made is None or made.error > 1 or made.share > FEW:
         return None
-    return StepFunction(x, made[0], middle)
+    return StepFunction(x, made.tables, middle)
 
 
 def _with_results(whole: np.ndarray, exact: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -3,13 +3,14 @@
 Such a function is asked for some hundred numbers alone, and of its results only the nearest step counts: between two of
 the 33 knots lie a handful of numbers, and each leaves its result half a step of room on either side. Knots are chosen
 among numbers of fp16 near those of least error, one after the other, such that as few results as possible are another
-step (Viterbi's algorithm: what a knot costs depends on the one before it alone).
+step (Viterbi's algorithm: what a knot costs depends on the one before it alone). Where some are, the sum of
+two tables, each of half of the numbers, has twice as many knots, and nearly always makes every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
 
 import numpy as np
 
@@ -31,8 +32,10 @@ SHIFTS = (0.0, 0.5, 0.25, 0.75)
 STRETCHES = (1.0, 1.01, 1.03, 1.06, 1.02, 1.045, 1.08)
 """How much wider intervals may be than they need: other numbers lie at knots then, and between them."""
 ODD_STRETCHES = (1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.065, 1.08, 1.1)
-ENOUGH = 0.002
-"""A share of wrong results with which no other table is tried."""
+FIRST = 8
+"""How many tables are tried before two are."""
+FEWER = 0.25
+"""Of which share of wrong results one table must be to stand in place of two."""
 USUAL = 1 / 4
 """Of the numbers' range, what most of them are nearer to 0 than: a wrong result counts as much as it is frequent."""
 SELDOM = 0.1
@@ -66,9 +69,17 @@ class Wanted:
         """By how many steps each result is off; one in the middle between two steps is."""
         return np.asarray(np.floor(np.abs(np.clip(found, self.low, self.high) - self.steps) + 0.5))
 
+    def share(self, off: np.ndarray) -> float:
+        """What share of results is wrong that are off by so many steps."""
+        return float(self.weights @ off ** 2 / self.weights.sum())
+
     def at(self, places: np.ndarray | slice) -> Wanted:
-        """Some of the numbers."""
-        return Wanted(self.x[places], self.exact[places], self.steps[places], self.low[places], self.high[places])
+        """Some of the numbers, in arrays of their own."""
+        return Wanted(*(np.array(each[places]) for each in (self.x, self.exact, self.steps, self.low, self.high)))
+
+    def less(self, steps: float) -> Wanted:
+        """With so many steps less of each."""
+        return Wanted(self.x, *(each - steps for each in (self.exact, self.steps, self.low, self.high)))
 
     @property
     def folded(self) -> Wanted | None:
@@ -84,22 +95,63 @@ class Wanted:
         return made.at(np.argsort(made.x, kind="stable"))
 
 
-def step_table(wanted: Wanted) -> tuple[Lut, float] | None:
-    """The table with the fewest wrong results and their share, frequent numbers first; None where numbers are too few
-    for one. Its `error` is the largest in steps."""
+@dataclass(frozen=True, slots=True)
+class StepTables:
+    """One table, or two whose results are added, the share of wrong results, frequent numbers first, and by how many
+    steps the worst is off."""
+
+    tables: tuple[Lut, ...]
+    share: float
+    error: float
+
+
+def step_tables(wanted: Wanted) -> StepTables | None:
+    """The table with the fewest wrong results, or where each has some and two have fewer, these; None where numbers are
+    too few for one."""
     if len(wanted.x) < 2:
         return None
-    found: tuple[Lut, float] | None = None
-    weights, domain = wanted.weights / wanted.weights.sum(), (float(wanted.x[0]), float(wanted.x[-1]))
-    for table, scale, bias in _tables(wanted):
-        off = wanted.wrong(evaluate(table, scale, bias, wanted.x))
-        share, worst = float(weights @ off ** 2), int(off.argmax())
-        if found is None or share < found[1]:
-            found = Lut(table, scale, bias, domain, float(off[worst]), float(np.sqrt(np.mean(off ** 2))),
-                        float(wanted.x[worst])), share
-        if share < ENOUGH:
-            break
+    tables = _tables(wanted)
+    found = _best(wanted, islice(tables, FIRST), None)
+    if found.share > 0 and (two := _two(wanted)) is not None and two.share < found.share:
+        found = two
+    if found.share > 0:
+        other = _best(wanted, tables, found)
+        found = other if other.share < found.share * FEWER else found
     return found
+
+
+def _best(wanted: Wanted, tables: Iterable[Placed], found: StepTables | None) -> StepTables:
+    """The table with the fewest wrong results, the first without any."""
+    domain = (float(wanted.x[0]), float(wanted.x[-1]))
+    for table, scale, bias in tables:
+        if found is not None and found.share == 0:
+            break
+        off = wanted.wrong(evaluate(table, scale, bias, wanted.x))
+        share, worst = wanted.share(off), int(off.argmax())
+        if found is None or share < found.share:
+            lut = Lut(table, scale, bias, domain, float(off[worst]), float(np.sqrt(np.mean(off ** 2))),
+                      float(wanted.x[worst]))
+            found = StepTables((lut,), share, float(off[worst]))
+    assert found is not None, "there is a first table"
+    return found
+
+
+def _two(wanted: Wanted) -> StepTables | None:
+    """A table of the numbers up to the middle of those whose results differ, and one of how many more steps the others
+    have: intervals are half as wide. None where the middle's step is that of an end."""
+    inner, _ = _between_constants(wanted, 1)
+    place = int(np.searchsorted(wanted.x, (inner.x[0] + inner.x[-1]) / 2))
+    if not 0 < place < len(wanted.x) - 1 or not wanted.low[place] < wanted.steps[place] < wanted.high[place]:
+        return None
+    lower, upper = wanted.at(slice(place + 2)), wanted.at(slice(place - 1, None))
+    for name in ("exact", "steps"):
+        getattr(lower, name)[-1], getattr(upper, name)[0] = getattr(wanted, name)[[place, place]]
+    upper = upper.less(float(wanted.steps[place]))
+    parts = [_best(each, islice(_tables(each), FIRST), None) for each in (lower, upper)]
+    tables = tuple(lut for part in parts for lut in part.tables)
+    made = np.sum([evaluate(lut.table, lut.scale, lut.bias, wanted.x).astype(np.float64) for lut in tables], axis=0)
+    off = wanted.wrong(made)
+    return StepTables(tables, wanted.share(off), float(off.max()))
 
 
 def _tables(wanted: Wanted) -> Iterator[Placed]:

@@ -210,9 +210,12 @@ class _Sums:
         if found is None:
             return None
         name, builder = f"{node.output.name}_in_steps", GraphBuilder(node.label)
-        table = {key: builder.constant(each, f"{name}_{key}") for key, each in found.table.operands.items()}
-        made = self.made.add("lut_activation", name, node.output.type, node, x=self.made.times(found.x, 1), **table)
-        return Counted({"x": made, "units": number(f"{name}_units", 1.0)}, found.middle)
+        made = []
+        for each in found.tables:
+            table = {key: builder.constant(data, f"{name}_{key}") for key, data in each.operands.items()}
+            made.append(self.made.add("lut_activation", name, node.output.type, node, x=self.made.times(found.x, 1),
+                                      **table))
+        return Counted({**dict(zip("xy", made, strict=False)), "units": number(f"{name}_units", 1.0)}, found.middle)
 
     def _counting(self, node: Node, units: float, users: Sequence[Node]) -> Counted:
         """The operands of nearest_steps in place of a layer: its sums, with weights in steps and WHOLE among what is

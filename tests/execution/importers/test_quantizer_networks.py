@@ -19,7 +19,7 @@ import onnxruntime
 import pytest
 from onnx import numpy_helper
 from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
-from support.quantised_networks import NETWORKS, Calibration, averaged, plain, saved
+from support.quantised_networks import NETWORKS, Calibration, averaged, interpolated, plain, saved
 
 import openane as ane
 from openane.cli import main
@@ -36,8 +36,6 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "signed per channel": {"activation_type": SIGNED, "weight_type": SIGNED, "per_channel": True}}
 SAME = frozenset(("clipped", "resized", "padded", "flattened"))
 """Networks whose every number is onnxruntime's."""
-GATES = frozenset(("gate",))
-"""Networks in which one number in thousands is two steps off, a product with a table's result that is one off."""
 
 
 def step_of(path: Path) -> float:
@@ -82,8 +80,7 @@ def compared(name: str, form: QuantFormat, folder: Path, host: AllowHost, moving
 @pytest.mark.parametrize("name", NETWORKS)
 def test_results_are_those_of_onnxruntime(name: str, form: QuantFormat, tmp_path: Path) -> None:
     every, _ = compared(name, form, tmp_path, LOOKUPS, False)
-    assert every.max() < (0.2 if name in SAME else 2.2 if name in GATES else 1.2)
-    assert np.mean(every > 1.2) < 0.002
+    assert every.max() < (0.2 if name in SAME else 1.2)
     assert np.mean(every > 0.5) < 0.35, "most are the same number"
 
 
@@ -101,6 +98,34 @@ def test_averages_are_as_near_as_onnxruntime_is_to_itself(way: str, tmp_path: Pa
     ours, own = (np.abs(each - wanted) / step for each in (found, optimised))
     assert ours.max() < max(own.max(), 1) + 0.2
     assert np.mean(ours > 0.5) < 0.2
+
+
+def test_interpolations_differ_in_nothing_but_ties(tmp_path: Path) -> None:
+    """In the middle between two steps the even one is taken. onnxruntime takes either of the very same number, by what
+    fp32 rounded on the way to it: no rule that looks at the number is nearer than that to three of four."""
+    network = interpolated()
+    saved(network, tmp_path / "m.onnx")
+    quantize_static(tmp_path / "m.onnx", tmp_path / "q.onnx", Calibration(network[1]))
+    model = onnx.load(tmp_path / "q.onnx")
+    model.graph.output.append(onnx.helper.make_tensor_value_info("c_DequantizeLinear_Output", 1, None))
+    onnx.save(model, tmp_path / "q.onnx")
+    x, step = np.random.default_rng(99).standard_normal(network[1]).astype(np.float32), step_of(tmp_path / "q.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    results = onnxruntime.InferenceSession(tmp_path / "q.onnx", options).run(None, {"x": x})
+    ours = ane.run(ane.compile(ane.load_graph(tmp_path / "q.onnx")), {"x": x})
+    theirs, given, found = (np.rint(each.astype(np.float64) / step) for each in (*results, ours["y"]))
+    places = np.clip((np.arange(48) + 0.5) / 2 - 0.5, 0, 23)
+    before = np.arange(24) == np.floor(places)[:, None]
+    behind = np.arange(24) == np.minimum(np.floor(places) + 1, 23)[:, None]
+    weights = before * (1 - places % 1)[:, None] + behind * (places % 1)[:, None]
+    exact = weights @ given @ weights.T
+    np.testing.assert_array_equal(found, np.rint(exact))
+    ties = exact % 1 == 0.5
+    np.testing.assert_array_equal(theirs[~ties], found[~ties])
+    numbers, of = np.unique(exact[ties], return_inverse=True)
+    up, every = (np.bincount(of, each, len(numbers)) for each in ((theirs > exact)[ties], np.ones(of.shape)))
+    assert np.maximum(up, every - up).sum() / every.sum() < 0.85
 
 
 @pytest.mark.parametrize("name", NETWORKS)
