@@ -15,6 +15,7 @@ import numpy as np
 
 from openane.graph import Graph, Node, TensorType, Value
 from openane.ops import step_pairs
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.averages import average_of
 from openane.ops.build import GraphBuilder
 from openane.ops.exponents import products
@@ -68,6 +69,7 @@ class _Sums:
     def __init__(self, graph: Graph, names: set[str]) -> None:
         self.users, self.outputs = graph.users(), {id(value) for value in graph.outputs}
         self.made = StepOperands(graph.producers(), names)
+        self._close = graph.metadata.get(FUNCTIONS) == CLOSE
 
     def take(self, node: Node) -> None:
         """Adds the node, or what stands for it."""
@@ -120,8 +122,8 @@ class _Sums:
 
     def _norm(self, node: Node, units: float) -> Counted | None:
         """The operand of a nearest_steps in place of a norm of steps (step_norms) or a part of one (step_spreads); None
-        where the node ends none."""
-        found = step_norm(node, units, self.made) or step_spread(node, units, self.made) \
+        where the node ends none, or functions need not be close: such a norm takes twice the time and more."""
+        found = None if not self._close else step_norm(node, units, self.made) or step_spread(node, units, self.made) \
             or step_quotient(node, units, self.made)
         if found is None:
             return None

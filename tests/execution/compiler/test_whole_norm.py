@@ -9,7 +9,9 @@ import pytest
 from support.quantisation import quantised, stated, steps
 
 import openane as ane
+from openane.compiler.precision import with_functions
 from openane.graph import Graph, Value
+from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
 from openane.ops.rounding import WHOLE
 from openane.passes.order import simplify
@@ -55,7 +57,7 @@ def test_rows_of_whole_numbers(rows: int, extent: int, centred: bool, spread: st
 
 def between(norm: Norm, shape: tuple[int, ...]) -> Graph:
     """A norm of a quantised input, quantised."""
-    builder = GraphBuilder("between")
+    builder = GraphBuilder("between", {FUNCTIONS: CLOSE})
     x = quantised(builder, builder.input("x", "fp16", shape), STEP, ZERO, 0, 255)
     return builder.finish({"y": quantised(builder, norm(builder, x), RESULT, 128, 0, 255)})
 
@@ -109,7 +111,7 @@ def test_variances_and_mean_squares(centred: bool) -> None:
 @pytest.mark.parametrize("centred", [True, False])
 def test_quotients_by_the_root_of_steps(centred: bool) -> None:
     """One to a row; where it is 0, the largest and the least step."""
-    builder, spread = GraphBuilder("quotient"), np.float32(0.0153)
+    builder, spread = GraphBuilder("quotient", {FUNCTIONS: CLOSE}), np.float32(0.0153)
     x = quantised(builder, builder.input("x", "fp16", (256, 40)), STEP, ZERO, 0, 255)
     v = quantised(builder, builder.input("v", "fp16", (256, 1)), float(spread), 0, 0, 255)
     less = builder.single("sub", x=x, y=builder.single("reduce_mean", x=x, axes=[-1], keep_dims=True)) if centred else x
@@ -130,13 +132,24 @@ def test_quotients_by_the_root_of_steps(centred: bool) -> None:
 
 def test_a_norm_that_something_else_reads_stays() -> None:
     """So does one of numbers that are no steps."""
-    builder = GraphBuilder("twice")
+    builder = GraphBuilder("twice", {FUNCTIONS: CLOSE})
     x = quantised(builder, builder.input("x", "fp16", (4, 32)), STEP, ZERO, 0, 255)
     made = builder.single("layer_norm", x=x, axes=[-1])
     twice = builder.finish({"y": quantised(builder, made, RESULT, 128, 0, 255), "z": made})
-    builder = GraphBuilder("numbers")
+    builder = GraphBuilder("numbers", {FUNCTIONS: CLOSE})
     made = builder.single("layer_norm", x=builder.input("x", "fp16", (4, 32)), axes=[-1])
     numbers = builder.finish({"y": quantised(builder, made, RESULT, 128, 0, 255)})
     for graph in (twice, numbers):
         assert "layer_norm" in (found := [node.op for node in simplify(graph).nodes])
         assert "whole_norm" not in found
+
+
+def test_where_functions_need_not_be_close_norms_are_not_exact() -> None:
+    """They take a fraction of the tasks, and `fast` asks for that."""
+    graph = between(lambda builder, x: builder.single("layer_norm", x=x, axes=[-1], epsilon=1e-5), (6, 24))
+    close, fast = (with_functions(graph, precision) for precision in ("safe", "fast"))
+    assert "whole_norm" in [node.op for node in simplify(close).nodes]
+    assert "whole_norm" not in [node.op for node in simplify(fast).nodes]
+    close_tasks, fast_tasks = (sum(len(program.tasks) for program in ane.compile(each).programs)
+                               for each in (close, fast))
+    assert fast_tasks < close_tasks / 2
