@@ -11,6 +11,7 @@ from openane.machine_code.described import TaskLoop, part
 from openane.machine_code.halves import number
 
 LANES = 16  # channels of a block in the form that is met most: known, they become whole vectors
+HALF, QUARTER, PAIR = 8, 4, 2  # those of blocks of the channels that are left over
 AT_ONCE = 8
 
 
@@ -33,24 +34,45 @@ def _add_terms(words, begin, step, column, k, sums, count):  # type: ignore[no-u
         sums[i] = total
 
 
+@part
+def _add_lanes(words, begin, step, column, sums):  # type: ignore[no-untyped-def]
+    """All terms of some channels. Widths that are known become whole vectors."""
+    count, whole = sums.size, column.size // AT_ONCE * AT_ONCE
+    for i in range(count):
+        sums[i] = 0
+    if count == LANES:
+        for k in range(0, whole, AT_ONCE):
+            _add_terms(words, begin + k * step, step, column, k, sums, LANES)
+    elif count == HALF:
+        for k in range(0, whole, AT_ONCE):
+            _add_terms(words, begin + k * step, step, column, k, sums, HALF)
+    elif count == QUARTER:
+        for k in range(0, whole, AT_ONCE):
+            _add_terms(words, begin + k * step, step, column, k, sums, QUARTER)
+    elif count == PAIR:
+        for k in range(0, whole, AT_ONCE):
+            _add_terms(words, begin + k * step, step, column, k, sums, PAIR)
+    else:
+        for k in range(0, whole, AT_ONCE):
+            _add_terms(words, begin + k * step, step, column, k, sums, count)
+    for k in range(whole, column.size):
+        for i in range(count):
+            sums[i] += number(np.int32(words[begin + k * step + i])) * column[k]
+
+
 def _packed_loop(words, runs, column, sums):  # type: ignore[no-untyped-def]
     """`runs` [blocks, 4]: where a block's first weight lies, how far apart those of its terms are, its first channel
-    and how many it has."""
-    whole = column.size // AT_ONCE * AT_ONCE
+    and how many it has. Blocks of other widths than are known are taken in parts of these."""
     for run in range(runs.shape[0]):
         begin, step, first, count = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
-        block = sums[first:first + count]
-        for i in range(count):
-            block[i] = 0
-        if count == LANES:
-            for k in range(0, whole, AT_ONCE):
-                _add_terms(words, begin + k * step, step, column, k, block, LANES)
-        else:
-            for k in range(0, whole, AT_ONCE):
-                _add_terms(words, begin + k * step, step, column, k, block, count)
-        for k in range(whole, column.size):
-            for i in range(count):
-                block[i] += number(np.int32(words[begin + k * step + i])) * column[k]
+        if count > LANES and count % HALF == 0:
+            _add_lanes(words, begin, step, column, sums[first:first + count])
+            continue
+        done = 0
+        for width in (LANES, HALF, QUARTER, PAIR, 1):
+            while count - done >= width:
+                _add_lanes(words, begin + done, step, column, sums[first + done:first + done + width])
+                done += width
 
 
 PACKED = TaskLoop(_packed_loop, ("uint16[::1]", "int64[:,::1]", "float32[::1]", "float32[::1]"))
