@@ -152,6 +152,20 @@ def _steps() -> Graph:
     return builder.finish({"y": y})
 
 
+def _norm_of_steps() -> Graph:
+    """Rows of whole steps as the steps of their norms, with a gain and an offset of columns."""
+    builder = GraphBuilder()
+    vectors = (np.linspace(low, high, 24, dtype=np.float32).reshape(1, 1, 24) for low, high in ((20, 45), (-9, 9)))
+    return builder.finish({"y": builder.single("whole_norm", x=builder.input("x", "fp16", (6, 2, 24)), epsilon=0.02,
+                                               **dict(zip(("gain", "offset"), vectors, strict=True)))})
+
+
+def _spread_of_steps() -> Graph:
+    """Variances of rows of whole steps, in steps."""
+    builder = GraphBuilder()
+    return builder.finish({"y": builder.single("whole_spread", x=builder.input("x", "fp16", (6, 2, 24)), units=0.21)})
+
+
 def _product() -> Graph:
     """A product of elements, which the host computes between two programs."""
     builder = GraphBuilder()
@@ -183,6 +197,7 @@ SPECIAL: dict[str, Callable[[], Graph]] = {
     "constexpr_sparse_to_dense": partial(_compressed, _sparse),
     "constexpr_lut_to_sparse": partial(_compressed, _sparse_palette),
     "argsort": _sorted, "lut_activation": _table, "nearest_steps": _steps,
+    "whole_norm": _norm_of_steps, "whole_spread": _spread_of_steps,
     "reduce_prod": _product, "many_ports": _many_ports, "state": _state,
 }
 """What TABLE does not draw, or larger than the engine takes it."""

@@ -18,13 +18,12 @@ REMEMBERED = 1 << 15
 
 
 class _Described(NamedTuple):
-    """A register by its name: the bits that are described; of fields that hold whole numbers the name, the lowest bit,
-    the mask, the shift and what is added; and the other fields."""
+    """A register by its name, the bits that are described, and its fields: the name of each, its lowest bit, mask,
+    shift and what is added, and the field itself where its bits may have no value."""
 
     name: str
     described: int
-    plain: tuple[tuple[str, int, int, int, int], ...]
-    others: tuple[tuple[str, Field], ...]
+    parts: tuple[tuple[str, int, int, int, int, Field | None], ...]
 
 
 @dataclass(frozen=True)
@@ -86,13 +85,13 @@ class Bank:
             known = self._registers.get(address) or self._described(address)
             if known is None:
                 return {}, f"@0x{address:x}", word
-            name, described, plain, others = known
-            fields: Fields = {key: ((word >> low & mask) << shift) + minus for key, low, mask, shift, minus in plain}
+            name, described, parts = known
+            fields: Fields = {}
             left = word & ~described
-            for key, field in others:
-                value = field.decode(word)
+            for key, low, mask, shift, minus, other in parts:
+                value = ((word >> low & mask) << shift) + minus if other is None else other.decode(word)
                 if value is None:
-                    left |= word & field.mask
+                    left |= word & mask << low
                 else:
                     fields[key] = value
             return fields, name, left
@@ -109,10 +108,9 @@ class Bank:
         if entry is None:
             return None
         name, register = entry
-        plain = tuple((f"{name}.{f.name}", f.low, (1 << f.width) - 1, f.shift, f.minus)
-                      for f in register.fields if f.unconditional)
-        others = tuple((f"{name}.{f.name}", f) for f in register.fields if not f.unconditional)
-        found = self._registers[address] = _Described(name, register.described, plain, others)
+        parts = tuple((f"{name}.{f.name}", f.low, (1 << f.width) - 1, f.shift, f.minus,
+                       None if f.unconditional else f) for f in register.fields)
+        found = self._registers[address] = _Described(name, register.described, parts)
         return found
 
     def encode(self, fields: Mapping[str, Value], rest: Mapping[str, int] | None = None,

@@ -6,16 +6,18 @@ import gc
 import sys
 import tracemalloc
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
 from networks.language import RandomWeights
 from support import checkpoints
+from support.needs import library
 
 from openane import models
 from openane.compiler import pipeline
 from openane.models import Buckets, Config, LanguageModel, LanguageSettings, Options, Residence, Sampling, language
-from openane.simulator.kernels import kernels
+from openane.simulator import kernels
 
 STEPS = 300
 
@@ -27,7 +29,7 @@ def blocks() -> int:
 
 
 def test_memory_stays_flat() -> None:
-    kernels()  # they come when a program has run for a while, and stay
+    kernels.kernels()  # they come when a program has run for a while, and stay
     config = Config("llama", 512, 32, 1, 2, 1, 16, 64, 512)
     settings = LanguageSettings(Buckets((STEPS + 10,), ()))
     with LanguageModel(config, RandomWeights(config), "simulator?arithmetic=fast", settings) as model:
@@ -43,12 +45,15 @@ def test_memory_stays_flat() -> None:
 
 WIDE = Config("llama", 512, 128, 2, 4, 2, 32, 512, 64)
 BUCKETS = Buckets((32,), (16,))
+PROMPT = 18
 
 
 def loaded_bytes(buckets: Buckets) -> int:
-    """What a loaded model of so many functions holds."""
+    """What a model of so many functions holds once all of them were run."""
     tracemalloc.start()
-    with LanguageModel(WIDE, RandomWeights(WIDE), "simulator?arithmetic=fast", LanguageSettings(buckets)):
+    with LanguageModel(WIDE, RandomWeights(WIDE), "simulator?arithmetic=fast", LanguageSettings(buckets)) as model:
+        model.prefill(list(range(3, 3 + PROMPT)))
+        model.decode(3)
         gc.collect()
         found = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -57,10 +62,21 @@ def loaded_bytes(buckets: Buckets) -> int:
 
 def test_functions_share_their_weights() -> None:
     """The simulator's float32 weights of a prompt's function are those of the step's."""
-    loaded_bytes(BUCKETS)  # tables that are fitted once, and compiled arithmetic, are no model's
-    one, both = loaded_bytes(Buckets((32,), ())), loaded_bytes(BUCKETS)
+    with mock.patch.object(kernels, "worth", return_value=False):
+        loaded_bytes(BUCKETS)  # tables that are fitted once, and compiled arithmetic, are no model's
+        one, both = loaded_bytes(Buckets((32,), ())), loaded_bytes(BUCKETS)
     assert one > 4 * WIDE.weights  # float32
     assert both - one < 2 * WIDE.weights  # operations, buffers; another copy would be 4 times that more
+
+
+def test_the_weights_of_a_step_are_read_where_they_lie() -> None:
+    """Where compiled loops are at hand."""
+    library("numba")
+    with mock.patch.object(kernels, "worth", return_value=True):
+        loaded_bytes(BUCKETS)
+        one, both = loaded_bytes(Buckets((32,), ())), loaded_bytes(BUCKETS)
+    assert one < 4 * WIDE.weights
+    assert both > 4 * WIDE.weights
 
 
 @pytest.mark.parametrize("residence", Residence)
