@@ -38,7 +38,8 @@ class SimulatorExecutable(BufferExecutable):
         plain = program.program if isinstance(program, Verified) else program
         super().__init__(plain, verified)
         self._loaded: LoadedProgram | None = load(program, arithmetic, buffers, weights)
-        self._unpacked = False
+        if self._loaded.unpacked:
+            let_go(plain.constants)
 
     @property
     def loaded(self) -> LoadedProgram:
@@ -53,10 +54,10 @@ class SimulatorExecutable(BufferExecutable):
 
     def execute_buffers(self) -> RunReport:
         """See `BufferExecutable.execute_buffers`."""
+        unpacks = not self.loaded.unpacked
         report = self.loaded.run()
-        if not self._unpacked:  # the weights are, and their bytes are not read again
+        if unpacks:
             let_go(self.program.constants)
-            self._unpacked = True
         return report
 
     def rebind(self, name: str, memory: np.ndarray) -> None:

@@ -1,8 +1,8 @@
 """Weights taken out of the streams of cores, as float32: the way back of `laying`, and that of bodies without zeros.
 
-Lanes of a block lie side by side, one row of them for each weight. Of a zero-skipping body the places where something
-is written are found while it is followed; whoever packs, or draws bytes, decides what it says, so that no place is
-taken unseen. See `chips.coefficients` for both forms.
+Lanes of a block lie side by side, one row of them for each weight. A zero-skipping body says itself where its next mask
+begins, and may say anything: every mask, and what it announces, is checked to lie inside the body before it is read.
+See `chips.coefficients` for both forms.
 """
 
 from __future__ import annotations

@@ -34,9 +34,8 @@ from openane.ops.shaped import written_as
 from openane.ops.spec import Op, Parameter
 from openane.ops.stages import Stages
 from openane.ops.step_factors import ALONE
-from openane.ops.written_steps import ENDS, MOST, NAME, two_factors, written_steps
+from openane.ops.written_steps import ENDS, MOST, NAME, PARTS, two_factors, written_steps
 
-PARTS = (1, 2, 4, 8, 16)
 PARAMETERS = (Parameter("x"), Parameter("units", const=True, default=None, kind="number"),
               *(Parameter(name, const=True, kind="number") for name in ("low", "high")),
               Parameter("zero", const=True, default=0.0, kind="number"),

@@ -14,11 +14,11 @@ from openane.chips.arithmetic import SUM_LIMIT
 from openane.ops.half_bits import from_half, to_half
 from openane.ops.halves import SMALLEST_NORMAL
 from openane.ops.rounding import WHOLE
+from openane.ops.written_steps import PARTS
 from openane.record_classes import dataclass
 
 SMALL = 2.0 ** -16
 """A part of a step that sums may be off."""
-PARTS = (16, 8, 4, 2)
 ROOM = 1 - 2.0 ** -8
 """What share of the accumulator's range sums may take, beside what their products are rounded by."""
 
@@ -50,7 +50,7 @@ def _parts(weight: np.ndarray, rows: np.ndarray, bounds: tuple[float, float], li
     above = np.maximum(np.maximum(*ends), 0).sum(1) + np.maximum(rows, 0)
     below = np.minimum(np.minimum(*ends), 0).sum(1) + np.minimum(rows, 0)
     most = max(above.max(), -below.min())
-    return next((parts for parts in PARTS if parts <= limit and most * parts < SUM_LIMIT * ROOM), 1)
+    return next((parts for parts in reversed(PARTS) if parts <= limit and most * parts < SUM_LIMIT * ROOM), 1)
 
 
 def _in_halves(numbers: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -28,6 +28,8 @@ from openane.record_classes import dataclass
 NAME = "nearest_steps"
 MOST = 511
 """Steps from 0 that are told apart when they are stored beside 1536, and some to spare."""
+PARTS = (1, 2, 4, 8, 16)
+"""In how many parts a step may be counted where sums are stored beside 1536 (step_weights)."""
 MADE = ("low", "high", "zero", "scale")
 """What a nearest_steps says of the steps it makes."""
 STATED = {"low": -math.inf, "high": math.inf, "zero": 0.0, "scale": 1.0, "parts": 1.0}

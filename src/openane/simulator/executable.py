@@ -56,21 +56,21 @@ class LoadedProgram:
         products = [*map(multiplications, self.operations)]
         self._form, self._products = SumForm.choose(arithmetic, products), sum(products)
         self._workspace = Workspace(weights)
-        self._owns_constants, self._unpacked, self._spent = False, False, 0.0
+        self._owns_constants, self.unpacked, self._spent = False, False, 0.0
         self._tasks = self._prepare_all()
         if not verified:
             self._unpack()
 
     def _unpack(self) -> None:
         """Reads the weights that were not read yet."""
-        if self._unpacked:
+        if self.unpacked:
             return
         patience().unpacker(self.memory.constant_size // HALFWORD)  # so many: the loop is brought before the first
         with np.errstate(all="ignore"):
             for task in self._tasks:
                 if isinstance(task.execute, neural_engine.WeightedTask):
                     task.execute.ready()
-        self._unpacked = True
+        self.unpacked = True
 
     def _prepare_all(self) -> list[_Prepared]:
         tasks: list[_Prepared] = []
@@ -100,7 +100,7 @@ class LoadedProgram:
     def bind(self, name: str, store: np.ndarray) -> None:
         """Puts other memory (uint8, one-dimensional, as large as the buffer or larger) behind a buffer."""
         self.memory.bind(name, store)
-        self._tasks, self._unpacked = self._prepare_all(), False
+        self._tasks, self.unpacked = self._prepare_all(), False
 
     def write_constants(self, data: Constants, ranges: Sequence[ByteRange]) -> None:
         """Puts the bytes `ranges` (ascending) of `data`, which is as large as the constants, in their places. Only the

@@ -210,15 +210,17 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
     if repeated is not None and gather.table is None and gather.bias is None:
         return _alone(repeated, PostStage.of(post, None, what))
 
+    def read(store: np.ndarray) -> Known:
+        weights, finite = gather.read_weights(store, order)
+        return shared(weights), finite
+
     def gathered() -> ConvolutionWeights:
         store = stores(section.slot)
         stage = PostStage.of(post, gather.read_table(stores), what)
         packed = gather.packed(store, order) if column and constant else None
         if packed is not None and _is_enough(packed, stage, geometry, context):
-            return ConvolutionWeights.late(lambda: shared(gather.read_weights(store, order)[0]),
-                                           gather.read_bias(store), stage, packed)
-        weights, finite = gather.read_weights(store, order) if repeated is None else repeated()
-        weights = shared(weights) if repeated is None else weights
+            return ConvolutionWeights.late(lambda: read(store)[0], gather.read_bias(store), stage, packed)
+        weights, finite = read(store) if repeated is None else repeated()
         return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite, packed)
 
     return gathered
