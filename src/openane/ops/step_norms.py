@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +60,20 @@ def step_norm(node: Node, units: float, among: StepOperands) -> StepNorm | None:
     epsilon = _epsilon(norm) / stated_of(steps, "scale") ** 2
     if max(np.abs(gain).max(), np.abs(offset).max()) > whole_norm.LARGEST_GAIN or epsilon > LARGEST_EPSILON:
         return None
-    x, rewriter = norm["x"], Rewriter(node, among.names, node.source)
-    made = rewriter.single("whole_norm", x=rewriter.single("reshape", x=among.times(x, 1), shape=list(shape)),
-                           gain=rounded("gain", gain, x, True), offset=rounded("offset", offset, x, True),
-                           epsilon=number("epsilon", epsilon), centred=CENTRED[norm.op])
-    made = rewriter.single("reshape", x=made, shape=list(x.shape))
+    x = norm["x"]
+    return of_rows("whole_norm", x, shape, node, among, gain=rounded("gain", gain, x, True),
+                   offset=rounded("offset", offset, x, True), epsilon=number("epsilon", epsilon),
+                   centred=CENTRED[norm.op])
+
+
+def of_rows(op: str, x: Value, shape: tuple[int, int, int], node: Node, among: StepOperands,
+            spread: Value | None = None, **operands: Any) -> StepNorm:
+    """An operation on rows of x, a `shape` of steps, in place of a node; `spread` are steps, one to a row."""
+    rewriter = Rewriter(node, among.names, node.source)
+    if spread is not None:
+        operands["spread"] = rewriter.single("reshape", x=among.times(spread, 1), shape=[shape[0], 1, 1])
+    made = rewriter.single(op, x=rewriter.single("reshape", x=among.times(x, 1), shape=list(shape)), **operands)
+    made = rewriter.single("reshape", x=made, shape=list(node.output.shape))
     return StepNorm(rewriter.made, made)
 
 

@@ -16,8 +16,7 @@ from openane.ops import whole_norm
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
 from openane.ops.moments import CLOSE
-from openane.ops.rewriter import Rewriter
-from openane.ops.step_norms import FURTHEST, StepNorm, rows_over
+from openane.ops.step_norms import FURTHEST, StepNorm, of_rows, rows_over
 from openane.ops.step_operands import StepOperands
 from openane.ops.step_pairs import largest
 from openane.ops.weights import rounded
@@ -41,13 +40,9 @@ def step_spread(node: Node, units: float, among: StepOperands) -> StepNorm | Non
     steps, shape = among.known(x), rows_over(x, found.axes)
     if steps is None or shape is None or largest(steps) > FURTHEST:
         return None
-    rewriter = Rewriter(node, among.names, node.source)
     share = factor * found.count
     units *= (1.0 if abs(share - 1) < CLOSE else share) * stated_of(steps, "scale") ** 2
-    made = rewriter.single("whole_spread", x=rewriter.single("reshape", x=among.times(x, 1), shape=list(shape)),
-                           units=number("units", units), centred=x is not value)
-    made = rewriter.single("reshape", x=made, shape=list(node.output.shape))
-    return StepNorm(rewriter.made, made)
+    return of_rows("whole_spread", x, shape, node, among, units=number("units", units), centred=x is not value)
 
 
 def step_quotient(node: Node, units: float, among: StepOperands) -> StepNorm | None:
@@ -63,13 +58,8 @@ def step_quotient(node: Node, units: float, among: StepOperands) -> StepNorm | N
     gain = units * stated_of(steps, "scale") / float(np.sqrt(abs(stated_of(spread, "scale"))))
     if not 0 < abs(gain) <= whole_norm.LARGEST_GAIN:
         return None
-    rewriter = Rewriter(node, among.names, node.source)
-    given = rewriter.single("reshape", x=among.times(root["x"], 1), shape=[shape[0], 1, 1])
-    made = rewriter.single("whole_norm", x=rewriter.single("reshape", x=among.times(x, 1), shape=list(shape)),
-                           gain=rounded("gain", np.full((1, 1, 1), gain), x, True), centred=x is not node["x"],
-                           spread=given)
-    made = rewriter.single("reshape", x=made, shape=list(x.shape))
-    return StepNorm(rewriter.made, made)
+    return of_rows("whole_norm", x, shape, node, among, root["x"],
+                   gain=rounded("gain", np.full((1, 1, 1), gain), x, True), centred=x is not node["x"])
 
 
 def _one_for(below: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
