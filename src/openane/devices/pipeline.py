@@ -21,7 +21,7 @@ from openane.devices.protocol import Arrays, LoadableModel
 from openane.devices.submissions import Submissions
 from openane.errors import DeviceError
 from openane.record_classes import dataclass
-from openane.simulator import RunReport
+from openane.simulator import RunReport, TaskReports
 
 MOST = 64
 """Runs that may wait at once."""
@@ -198,8 +198,7 @@ class Pipeline:
                 staged = stage.stage({**self._own(index, job.inputs), **repacked}, self._given(index))
             finished.append(stage.execute(staged))
             reports.append(stage.report)
-        tasks = [task for report in reports for task in report.tasks]
-        self.report = RunReport(tuple(replace(task, index=k) for k, task in enumerate(tasks)),
+        self.report = RunReport(TaskReports.joined([report.tasks for report in reports]),
                                 sum(report.seconds for report in reports),
                                 tuple(note for report in reports for note in report.conversions))
         return finished

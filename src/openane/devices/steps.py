@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ from openane.errors import DeviceError, UnsupportedError
 from openane.graph import numpy_type
 from openane.program import Layout, Role
 from openane.record_classes import dataclass
-from openane.simulator import RunReport, TaskReport
+from openane.simulator import RunReport, TaskReport, TaskReports
 
 
 @dataclass(slots=True)
@@ -173,7 +173,7 @@ class LoadedFunction:
 
     def _execute_steps(self, known: Arrays, notes: tuple[str, ...]) -> RunReport:
         """Every step once on what the buffers and `known` hold; what the host computes is added to `known`."""
-        tasks: list[TaskReport] = []
+        done = list[Sequence[TaskReport]]()
         seconds = 0.0
         for step in self._model.steps:
             if isinstance(step, HostOperation):
@@ -183,10 +183,9 @@ class LoadedFunction:
                 continue
             executable = self._programs[step.program]
             executable.execute()
-            done = executable.report.tasks
-            tasks += [task.numbered(number) for number, task in enumerate(done, len(tasks))] if tasks else done
+            done.append(executable.report.tasks)
             seconds += executable.report.seconds
-        return RunReport(tuple(tasks), seconds, notes)
+        return RunReport(TaskReports.joined(done), seconds, notes)
 
     def check(self, inputs: Mapping[str, np.ndarray], given: Collection[str] = ()) -> None:
         """DeviceError unless the inputs are those of the model but for `given`, in the model's shapes."""

@@ -2,7 +2,8 @@
 takes some twenty.
 
 The code of some loops is one object with a function for each, `entry_0` and so on, that needs nothing of numba: it is
-given a place for what the loop gives, then the arguments, arrays as the objects they are. Loops take no memory from
+given a place for what the loop gives, then the arguments, arrays as the objects they are. One function more calls many
+of them, see `records`. Loops take no memory from
 numba's runtime, which is not there when code is loaded that was kept.
 """
 
@@ -24,6 +25,7 @@ from openane.machine_code.described import (
     Primitive,
     TaskLoop,
 )
+from openane.machine_code.records import RecordLayout
 
 try:
     from llvmlite import ir
@@ -37,6 +39,7 @@ try:
     from numba.np import arrayobj
 
     from openane.machine_code.primitives import BYTES, PRIMITIVES
+    from openane.machine_code.sequencing import write_sequence
 except ImportError as error:
     raise ImportError(f"{NEEDED} ({error})") from error
 if getattr(config, "DISABLE_JIT", False):
@@ -77,11 +80,12 @@ def _library(loops: Sequence[TaskLoop]) -> Any:
     """The loops and their entries as numba holds them."""
     making, library = _Making(), cpu_target.target_context.codegen().create_library("loops")
     library.enable_object_caching()
-    module = library.create_ir_module("entries")
+    module, entries = library.create_ir_module("entries"), []
     for number, loop in enumerate(loops):
         result = making.compiled(loop)
-        _Entry(loop, result).write(module, ENTRY.format(number))
+        entries.append(_Entry(loop, result).write(module, ENTRY.format(number)))
         library.add_linking_library(result.library)
+    write_sequence(module, RecordLayout.of(loops), entries)
     library.add_ir_module(module)
     library.finalize()
     return library
@@ -192,8 +196,8 @@ class _Entry:
         self._loop, self._result = loop, result
         self._context = result.target_context
 
-    def write(self, module: Any, name: str) -> None:
-        """Writes it into a module."""
+    def write(self, module: Any, name: str) -> Any:
+        """Writes it into a module; what it is there."""
         kinds, stated = self._result.signature.args, []
         for kind in kinds:
             stated += [_passed(each) for each in (kind if isinstance(kind, types.UniTuple) else [kind])]
@@ -215,6 +219,7 @@ class _Entry:
             builder.ret(ir.Constant(WORD, -1))
         self._give(builder, place, found)
         builder.ret(ir.Constant(WORD, 0))
+        return function
 
     def _scalar(self, builder: Any, value: Any, kind: Any) -> Any:
         if kind == types.boolean:

@@ -13,6 +13,8 @@ from openane.record_classes import dataclass
 
 ENTRY = "entry_{}"
 """What the function of a loop is called in the machine code of several, by its number."""
+SEQUENCE = "sequence"
+"""What the function that calls many of them is called."""
 NEEDED = "compiled loops need numba: pip install 'openane[fast]'"
 
 
@@ -38,6 +40,12 @@ class TaskLoop:
     def name(self) -> str:
         """What it is called."""
         return self.function.__name__.strip("_")
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The types of what is passed one by one: tuples as their numbers."""
+        parts = (each.partition("*") for each in self.takes)
+        return tuple(kind for kind, _, many in parts for _ in range(int(many or 1)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

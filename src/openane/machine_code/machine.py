@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from openane.cache import Cache, default_folder, source_digest
-from openane.machine_code.described import ENTRY, NEEDED, TaskLoop
+from openane.machine_code.described import ENTRY, NEEDED, SEQUENCE, TaskLoop
+from openane.machine_code.records import RecordLayout, Sequencer
 
 SYSTEMS = ("linux", "darwin")
 HEADER = object.__basicsize__
@@ -33,7 +34,13 @@ WITHOUT_EFFECT = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
 Function = Callable[..., Any]
 
 
-def functions(loops: Sequence[TaskLoop], name: str) -> list[Function]:
+class Functions(list[Function]):
+    """Some loops as functions. `sequencer` runs records of them; None where numba calls them."""
+
+    sequencer: Sequencer | None = None
+
+
+def functions(loops: Sequence[TaskLoop], name: str) -> Functions:
     """Some loops as functions, kept or compiled now; `name` says what they are. ImportError without numba."""
     found = kept(loops)
     if found is not None:
@@ -41,17 +48,17 @@ def functions(loops: Sequence[TaskLoop], name: str) -> list[Function]:
     from openane.machine_code import building
 
     if not _is_tried():
-        return building.dispatched(loops)
+        return Functions(building.dispatched(loops))
     try:
         code = building.built(loops)
     except building.NotAlone:
-        return building.dispatched(loops)
+        return Functions(building.dispatched(loops))
     key = _key(loops)
     any(folder.put(key, {CODE: code}, f"machine code of {name}") for folder in _folders())
     return _loaded(loops, code)
 
 
-def kept(loops: Sequence[TaskLoop]) -> list[Function] | None:
+def kept(loops: Sequence[TaskLoop]) -> Functions | None:
     """Some loops as functions, or None where their code was not kept. ImportError without numba."""
     key = _key(loops)
     for folder in _folders() if _is_tried() else ():
@@ -90,7 +97,7 @@ def _key(loops: Sequence[TaskLoop]) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _loaded(loops: Sequence[TaskLoop], code: bytes) -> list[Function]:
+def _loaded(loops: Sequence[TaskLoop], code: bytes) -> Functions:
     """The functions of an object."""
     from llvmlite import binding
 
@@ -101,8 +108,12 @@ def _loaded(loops: Sequence[TaskLoop], code: bytes) -> list[Function]:
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return [_function(loop, engine, engine.get_function_address(ENTRY.format(number)))
-            for number, loop in enumerate(loops)]
+    found = Functions(_function(loop, engine, engine.get_function_address(ENTRY.format(number)))
+                      for number, loop in enumerate(loops))
+    called = CFUNCTYPE(c_int64, c_void_p, c_int64, c_int64)(engine.get_function_address(SEQUENCE))
+    called.engine = engine  # type: ignore[attr-defined]
+    found.sequencer = Sequencer(RecordLayout.of(loops), called)
+    return found
 
 
 def _function(loop: TaskLoop, engine: Any, address: int) -> Function:

@@ -2,6 +2,7 @@
 
 from openane.simulator.arithmetic import EXACT_PRODUCTS, Mode
 from openane.simulator.executable import LoadedProgram, load, load_operations
-from openane.simulator.report import RunReport, TaskReport
+from openane.simulator.report import RunReport, TaskReport, TaskReports
 
-__all__ = ["EXACT_PRODUCTS", "LoadedProgram", "Mode", "RunReport", "TaskReport", "load", "load_operations"]
+__all__ = ["EXACT_PRODUCTS", "LoadedProgram", "Mode", "RunReport", "TaskReport", "TaskReports", "load",
+           "load_operations"]

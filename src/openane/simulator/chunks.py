@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import IntFlag, auto
 
 import numpy as np
 
 from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import Bits, Floats
-from openane.simulator.kernels import Flat, Kernels, placed
-from openane.simulator.report import TaskReport
+from openane.simulator.calls import LoopCall
+from openane.simulator.kernels import Flat, placed
 
 
 class LoopStep(IntFlag):
@@ -64,9 +64,10 @@ class ChunkTask:
         known = [flat for flat in flats if flat is not None]
         return None if target is None or len(known) < len(flats) else ChunkTask(known, target, result, recipe)
 
-    def bound(self, kernels: Kernels, report: TaskReport) -> Callable[[], None]:
+    @property
+    def call(self) -> LoopCall:
         """What computes all elements."""
-        return _surveyed(kernels.planar, self._arguments, self._result, report)
+        return LoopCall("planar", self._arguments, reads=True, stored=self._result)
 
 
 class TranslateTask:
@@ -82,22 +83,10 @@ class TranslateTask:
         target, flat = Flat.of(result), Flat.of(source, result.shape)
         return None if target is None or flat is None else TranslateTask(flat, target, result)
 
-    def bound(self, kernels: Kernels, report: TaskReport, table: Bits | None) -> Callable[[], None]:
+    def call(self, table: Bits | None) -> LoopCall:
         """What translates all words; copies them where there is no table."""
         arguments = self._source, self._target, self._places, UNUSED if table is None else table, table is None
-        return _surveyed(kernels.translate, arguments, self._result, report)
-
-
-def _surveyed(loop: Callable[..., tuple[int, ...]], arguments: tuple[object, ...], result: np.ndarray,
-              report: TaskReport) -> Callable[[], None]:
-    """What calls a loop and reports what it has read and stored."""
-    def execute() -> None:
-        nan, infinite, low, high, signed_high = loop(*arguments)
-        if nan or infinite:
-            report.met(nan, infinite)
-        report.surveyed(result, low, high, signed_high)
-
-    return execute
+        return LoopCall("translate", arguments, reads=True, stored=self._result)
 
 
 class ValuesReader:
@@ -120,10 +109,8 @@ class ValuesReader:
         known = [flat for flat in flats if flat is not None]
         return None if len(known) < len(flats) else ValuesReader(known, recipe)
 
-    def __call__(self, kernels: Kernels, values: Floats, report: TaskReport) -> None:
-        """Into contiguous `values`."""
+    def call(self, values: Floats) -> LoopCall:
+        """What puts them into contiguous `values`."""
         recipe = self._recipe
-        nan, infinite, *_ = kernels.planar(*self._operands, UNUSED, values.reshape(-1), self._places, recipe.steps,
-                                           recipe.function, recipe.numbers)
-        if nan or infinite:
-            report.met(nan, infinite)
+        return LoopCall("planar", (*self._operands, UNUSED, values.reshape(-1), self._places, recipe.steps,
+                                   recipe.function, recipe.numbers), reads=True)

@@ -19,7 +19,9 @@ from openane.errors import SimulationError
 from openane.machine_code.patience import patience
 from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats, decode, decoded, has_special
+from openane.simulator.calls import LoopCall
 from openane.simulator.context import Workspace
+from openane.simulator.kernels import Kernels
 from openane.simulator.sparse import unpacked
 
 Stores = Callable[[int], np.ndarray]
@@ -44,6 +46,28 @@ class PackedWeights:
         """Whether all weights are, so many of a channel, as a look at every word from the first to the last shows."""
         first, step, _, count = self.runs.T
         return not has_special(self.words[int(first.min()):int((first + step * (rows - 1) + count).max())])
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingWeights:
+    """Weights that may be others whenever they are read: the words of their memory, and which of them they are (int64
+    [channels, rows]); `shape` is that of the weights."""
+
+    words: Bits
+    places: np.ndarray
+    shape: tuple[int, int, int]
+
+    def read(self, kernels: Kernels | None) -> Known:
+        """As they are now, and whether they are finite where that is known."""
+        if kernels is None or not self.words.flags.writeable:
+            return decoded(self.words.take(self.places, mode="clip")).reshape(self.shape), None  # bounds are proved
+        weights = np.empty(self.shape, np.float32)
+        call = self.call(weights)
+        return weights, not getattr(kernels, call.loop)(*call.arguments)
+
+    def call(self, weights: Floats) -> LoopCall:
+        """What reads them, where all are finite."""
+        return LoopCall("gather", (self.words, self.places.reshape(-1), weights.reshape(-1)), zeros=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,26 +119,17 @@ class Gather:
             bits[start - low:end - low] = (lanes if plain else lanes[order]).T
         return bits
 
-    def repeated(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> Callable[[], Known]:
-        """What reads weights that change between runs, as `read_weights` does, and says whether they are finite where
-        it knows: where they lie is worked out once."""
+    def changing(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> ChangingWeights | None:
+        """Weights that change between runs: where they lie is worked out once. None where that takes much memory."""
         if self.first is None or self.step is None or len(self.first) * self.geometry.rows > KEPT:
-            return lambda: self.read_weights(store, order)
+            return None
         positions = self.first[:, None] + self.step[:, None] * order
         base = int(positions.min())
         places = positions - base
         if (store.ctypes.data + base) % HALFWORD or (places % HALFWORD).any():
-            return lambda: self.read_weights(store, order)
-        kept = workspace.positions(places // HALFWORD)
+            return None
         words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
-
-        def read() -> Known:
-            if workspace.kernels is None or not words.flags.writeable:
-                return decoded(words.take(kept, mode="clip")).reshape(self.geometry.shape), None  # bounds are proved
-            weights = np.empty(self.geometry.shape, np.float32)
-            return weights, workspace.kernels.gather(words, kept.reshape(-1), weights.reshape(-1))
-
-        return read
+        return ChangingWeights(words, workspace.positions(places // HALFWORD), self.geometry.shape)
 
     def packed(self, store: np.ndarray, order: np.ndarray) -> PackedWeights | None:
         """The weights where they lie; None where most channels do not lie beside others, or terms in another order."""

@@ -54,6 +54,7 @@ class Workspace:
         self._reserved = 0
         self._bits = np.empty(0, np.uint16)
         self._lookups: dict[Hashable, Lookup] = {}
+        self._apart: dict[tuple[int, ...], Floats] = {}
         self._positions: dict[Hashable, np.ndarray] = {}
 
     def lookup(self, key: Hashable) -> Lookup:
@@ -79,6 +80,12 @@ class Workspace:
         if end > self.memory.size:  # what lies in the old memory stays valid
             self.memory = np.empty(max(end, self._reserved), np.float32)
         return self.memory[start:end].reshape(shape)
+
+    def apart(self, shape: tuple[int, ...]) -> Floats:
+        """A float32 array of its own, the same one for all tasks that ask for this shape."""
+        if shape not in self._apart:
+            self._apart[shape] = np.empty(shape, np.float32)
+        return self._apart[shape]
 
     def halves(self, shape: tuple[int, ...], place: int) -> Bits:
         """The same of fp16 words."""

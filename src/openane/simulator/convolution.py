@@ -29,7 +29,7 @@ from openane.simulator.context import TaskContext, padded
 from openane.simulator.products import BoundProduct, bound_products
 from openane.simulator.streams import MAP_FROM, read, write
 from openane.simulator.tile_loops import TileLoops
-from openane.simulator.tiles import Tile, TileElements, cut
+from openane.simulator.tiles import Tile, TileElements, cut, padded_elements
 from openane.simulator.weights import ConvolutionWeights
 
 WORKSPACE = 1 << 19
@@ -108,11 +108,16 @@ class ConvolutionTask:
     def execute(self, weights: ConvolutionWeights) -> None:
         """Computes every tile."""
         table = self._table(weights)
-        direct = weights.finite and weights.used is None and self._context.workspace.kernels is not None
-        bound = self.bound if direct and table is None else ()
+        bound = self.products(weights) if table is None else ()
         for number, piece in enumerate(self._pieces):
             if (table is None or not self._take(piece, weights, table)) and not (bound and bound[number](weights)):
+                weights = weights.certain()
                 self._compute_tile(piece, weights)
+
+    def products(self, weights: ConvolutionWeights) -> list[BoundProduct]:
+        """The tiles with everything bound; none where weights or loops are not for that."""
+        direct = weights.finite and weights.used is None and self._context.workspace.kernels is not None
+        return self.bound if direct else []
 
     @cached_property
     def bound(self) -> list[BoundProduct]:
@@ -157,7 +162,7 @@ class ConvolutionTask:
     def _take(self, piece: TileElements, weights: ConvolutionWeights, table: Bits) -> bool:
         """Looks the results of a tile up; False, and nothing done, where an infinity would meet a weight of zero."""
         assert weights.single is not None
-        raw = piece.source if piece.inside is None else self._padded(piece)
+        raw = piece.source if piece.inside is None else padded_elements(piece, self._context.workspace)
         if has_special(raw):
             return False
         words = self._context.workspace.halves(raw.shape, 0)
@@ -313,18 +318,9 @@ class ConvolutionTask:
         if self._loops.read(piece, slab):
             return slab
         if piece.inside is not None:
-            raw = self._padded(piece)
+            raw = padded_elements(piece, self._context.workspace)
         if raw.size:
             read(raw, slab, self._report)
             if self._operation.input_relu:
                 np.maximum(slab, 0, out=slab)
         return slab
-
-    def _padded(self, piece: TileElements) -> np.ndarray:
-        """The raw elements of a tile, whose zeros are those of numbers."""
-        dtype = piece.source.dtype
-        raw = self._context.workspace.bits(piece.shape).reshape(-1).view(dtype)[:prod(piece.shape)]
-        raw.fill(0)
-        raw = raw.reshape(piece.shape)
-        raw[piece.inside] = piece.source
-        return raw

@@ -19,9 +19,11 @@ from openane.program.verify import Verified
 from openane.record_classes import dataclass
 from openane.simulator import kernels, neural_engine, planar_engine
 from openane.simulator.arithmetic import Mode, SumForm
+from openane.simulator.calls import PreparedTask
 from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.memory import ELEMENT, Memory, OperandArray, overlapping
 from openane.simulator.report import RunReport, TaskReport
+from openane.simulator.sequences import RunStep, Sequences
 from openane.simulator.sharing import SharedWeights
 from openane.simulator.variation import READS, STANDARD, STORES, SUMS, Variation
 
@@ -32,11 +34,8 @@ Seen = Callable[[int, np.ndarray], None]
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     sources: tuple[OperandArray, ...]
-    execute: Callable[[], None]
+    step: RunStep
     result: OperandArray
-    report: TaskReport
-    loads: tuple[Callable[[], None], ...]   # what moves operands that are no views of memory
-    stores: tuple[Callable[[], None], ...]
 
 
 class LoadedProgram:
@@ -67,9 +66,9 @@ class LoadedProgram:
             return
         patience().unpacker(self.memory.constant_size // HALFWORD)  # so many: the loop is brought before the first
         with np.errstate(all="ignore"):
-            for task in self._tasks:
-                if isinstance(task.execute, neural_engine.WeightedTask):
-                    task.execute.ready()
+            for each in self._tasks:
+                if isinstance(each.step.task, neural_engine.WeightedTask):
+                    each.step.task.ready()
         self.unpacked = True
 
     def _prepare_all(self) -> list[_Prepared]:
@@ -85,11 +84,12 @@ class LoadedProgram:
 
     def _linked(self, tasks: list[_Prepared]) -> list[_Prepared]:
         """Tells tasks which one is executed just before them, where nothing else moves elements in between."""
-        before: Callable[[], None] | None = None
-        for task in () if self._variation.computes else tasks:
-            if isinstance(task.execute, neural_engine.WeightedTask):
-                task.execute.follow(None if task.loads else before)
-            before = None if task.stores else task.execute
+        before: PreparedTask | None = None
+        for step in () if self._variation.computes else [each.step for each in tasks]:
+            if isinstance(step.task, neural_engine.WeightedTask):
+                step.task.follow(None if step.loads else before)
+            before = None if step.stores else step.task
+        self._sequences = Sequences([each.step for each in tasks], self._workspace)
         return tasks
 
     @property
@@ -128,13 +128,14 @@ class LoadedProgram:
         """Makes the tasks with coefficients in these bytes (ascending) of the constants' memory take what is there now.
         SimulationError or ProgramError when one can make nothing of it."""
         others = set[int]()
+        self._sequences.forget()
         with np.errstate(all="ignore"):
             for index, (low, high) in self._coefficients.items():
                 if not meets(ranges, low, high):
                     continue
-                execute = self._tasks[index].execute
-                if isinstance(execute, neural_engine.WeightedTask):
-                    execute.reload()
+                task = self._tasks[index].step.task
+                if isinstance(task, neural_engine.WeightedTask):
+                    task.reload()
                 else:
                     others.add(id(self.operations[index]))
         if others:
@@ -183,29 +184,29 @@ class LoadedProgram:
             self._workspace.kernels = kernels.kernels()
         self._unpack()
         self._workspace.held = None
+        tasks: Sequence[TaskReport] | None = None
         start = time.perf_counter()
         with np.errstate(all="ignore"):
             if self._variation.computes:
                 self._run_varied()
-            for index, task in enumerate(() if self._variation.computes else self._tasks):
-                task.report.reset()
-                for load in task.loads:
-                    load()
-                task.execute()
-                for store in task.stores:
-                    store()
-                if seen is not None:
-                    seen(index, task.result.array)
+            elif seen is None:
+                tasks = self._sequences.run()
+            else:
+                for index, each in enumerate(self._tasks):
+                    each.step.execute()
+                    seen(index, each.result.array)
         seconds = time.perf_counter() - start
         self._spent += seconds
-        return RunReport(tuple(task.report.numbered(task.report.index) for task in self._tasks), seconds)
+        if tasks is None:
+            tasks = tuple(each.step.report.numbered(index) for index, each in enumerate(self._tasks))
+        return RunReport(tasks, seconds)
 
     def _run_varied(self) -> None:
         """The tasks on an engine that reads, stores or orders otherwise. A result that comes late is kept aside until
         the next task has read its sources."""
         late: tuple[OperandArray, np.ndarray] | None = None
         for task in self._tasks:
-            task.report.reset()
+            task.step.report.reset()
             for source in task.sources:
                 source.load()
                 for rule in self._variation.read:
@@ -215,7 +216,7 @@ class LoadedProgram:
                 late[0].array[...] = late[1]
                 late[0].store()
             before = task.result.array.copy() if self._variation.race else None
-            task.execute()
+            task.step.task.execute()
             for rule in self._variation.store:
                 if task.result.array.dtype == np.uint16:
                     task.result.array[...] = STORES[rule](task.result.array)
@@ -239,14 +240,14 @@ class LoadedProgram:
                               SUMS.get(self._variation.sums))
         with np.errstate(all="ignore"):
             if isinstance(operation, NeuralOperation):
-                execute = neural_engine.prepare(operation, sources[0], result, context)
+                task: PreparedTask = neural_engine.prepare(operation, sources[0], result, context)
             elif isinstance(operation, PlanarOperation):
                 second = sources[1] if len(sources) > 1 else None
-                execute = planar_engine.prepare(operation, sources[0], second, result, context)
+                task = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
         loads = tuple(source.load for source in sources if source.apart)
-        return _Prepared(sources, execute, result, report, loads, (result.store,) if result.apart else ())
+        return _Prepared(sources, RunStep(task, report, loads, (result.store,) if result.apart else ()), result)
 
     def _source(self, access: Access, what: str, chained: OperandArray | None) -> OperandArray:
         if access.space is not Space.CHAIN:

@@ -8,6 +8,7 @@ while. Both give the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
 from functools import cache
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from openane.machine_code import machine
 from openane.machine_code.laying import LOOPS
 from openane.machine_code.patience import WEIGHTS
+from openane.machine_code.records import Sequencer
 from openane.record_classes import dataclass
 from openane.simulator.compiled import loops, packed, planar, reducing, windows
 
@@ -42,12 +44,14 @@ class Kernels:
     pool: Callable[..., tuple[int, int, int, int, int]]
     reduce: Callable[..., None]
     finish: Callable[..., tuple[int, int, int]]
-    packed: Callable[..., None]
+    packed: Callable[..., int]
+    sequencer: Sequencer | None = None
 
 
 _LOOPS = (loops.LOAD, loops.GATHER, loops.STORE, loops.STORE_DOUBLES, windows.CHANNEL, planar.PLANAR, planar.TRANSLATE,
           windows.POOL, reducing.REDUCE, reducing.FINISH, packed.PACKED)
-"""In the order of `Kernels`."""
+NUMBERS = {field.name: number for number, field in enumerate(fields(Kernels)[:len(_LOOPS)])}
+"""The place of each among the loops, which are in the order of `Kernels`."""
 
 
 @cache
@@ -57,7 +61,7 @@ def kernels() -> Kernels | None:
     if found is not None:
         return found
     try:
-        made = Kernels(*machine.functions(_LOOPS, "the simulator's loops"))
+        made = _named(machine.functions(_LOOPS, "the simulator's loops"))
         machine.functions(LOOPS, WEIGHTS)  # kept for the compiler, which waits long before it compiles them
     except ImportError:
         return None
@@ -76,7 +80,11 @@ def _kept() -> Kernels | None:
         found = machine.kept(_LOOPS)
     except ImportError:
         return None
-    return None if found is None else Kernels(*found)
+    return None if found is None else _named(found)
+
+
+def _named(functions: machine.Functions) -> Kernels:
+    return replace(Kernels(*functions), sequencer=functions.sequencer)
 
 
 def worth(spent: float, products: int) -> bool:

@@ -24,19 +24,22 @@ from openane.errors import SimulationError
 from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.coefficients import Known, PackedWeights, plan, table_alone, unpack_sparse
-from openane.simulator.context import TaskContext
+from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
+from openane.simulator.coefficients import ChangingWeights, Known, PackedWeights, plan, table_alone, unpack_sparse
+from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.convolution import ConvolutionTask
+from openane.simulator.kernels import Kernels
 from openane.simulator.memory import OperandArray
 from openane.simulator.post import PostStage
+from openane.simulator.products import product_calls
 from openane.simulator.streams import ElementwiseTask, read, write
 from openane.simulator.weights import ConvolutionWeights, term_order
 from openane.simulator.winograd import WinogradTask, transformable
 
 
 def prepare(operation: NeuralOperation, source: OperandArray, result: OperandArray,
-            context: TaskContext) -> Callable[[], None]:
-    """The function that executes the operation. SimulationError where shapes, coefficients or limits do not fit."""
+            context: TaskContext) -> PreparedTask:
+    """What executes the operation. SimulationError where shapes, coefficients or limits do not fit."""
     unweighted = isinstance(operation, Convolution) and _is_unweighted(operation, source, result)
     if isinstance(operation, (Convolution, MatrixProduct)) and not unweighted:
         return _convolution(operation, source, result, context)
@@ -44,7 +47,7 @@ def prepare(operation: NeuralOperation, source: OperandArray, result: OperandArr
     if isinstance(operation, PassThrough) or unweighted:
         return _pass_through(operation, source, result, stage, context)
     if isinstance(operation, (ChannelMaximum, ChannelProduct)):
-        return ChannelTask(operation, source, result, stage, context).execute
+        return ChannelTask(operation, source, result, stage, context)
     raise SimulationError(f"{context.what}: {type(operation).__name__} is not a neural-engine operation "
                           "openane simulates")
 
@@ -67,7 +70,7 @@ def _is_unweighted(operation: Convolution, source: OperandArray, result: Operand
 
 
 def _pass_through(operation: NeuralOperation, source: OperandArray, result: OperandArray, stage: PostStage,
-                  context: TaskContext) -> Callable[[], None]:
+                  context: TaskContext) -> PreparedTask:
     if source.array.shape != result.array.shape:
         raise SimulationError(f"{context.what}: a pass-through keeps its shape, but the source has "
                               f"{source.array.shape} and the result {result.array.shape}")
@@ -77,10 +80,10 @@ def _pass_through(operation: NeuralOperation, source: OperandArray, result: Oper
 
     plain = stage.identity and not operation.input_relu
     return ElementwiseTask([source], result, None if plain else compute, context, to_even=False,
-                           key=(stage, operation.input_relu)).execute
+                           key=(stage, operation.input_relu))
 
 
-class WeightedTask:
+class WeightedTask(PreparedTask):
     """A convolution or matrix product and its weights. Weights that are constants are read once, when it is executed
     first or made `ready`, and again by `reload`; those in a buffer are read whenever it is executed."""
 
@@ -95,12 +98,22 @@ class WeightedTask:
         if self._constant and self._weights is None:
             self._weights = self._load().studied()
 
-    def __call__(self) -> None:
+    def execute(self) -> None:
         """Computes every tile."""
         self.ready()
         self._task.execute(self._load() if self._weights is None else self._weights)
 
-    def follow(self, before: Callable[[], None] | None) -> None:
+    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+        """Those of its tiles."""
+        reads, weights = list[LoopCall](), self._weights
+        if isinstance(self._load, WeightReader):
+            reads, weights = self._load.still()
+        if weights is None or weights.single is not None or weights.stage.table is not None:
+            return None
+        known = before._task.bound if isinstance(before, WeightedTask) else []
+        return product_calls(self._task.products(weights), weights, reads, known)
+
+    def follow(self, before: PreparedTask | None) -> None:
         """Takes note of the task that is executed just before: None, or one of any kind."""
         known = before._task if isinstance(before, WeightedTask) else None
         if known is not self._task.before:
@@ -114,7 +127,7 @@ class WeightedTask:
             self._weights = self._load().studied()
 
 
-class ChannelTask:
+class ChannelTask(PreparedTask):
     """The largest of `channels` neighbouring channels, or the product of two."""
 
     def __init__(self, operation: ChannelMaximum | ChannelProduct, source: OperandArray, result: OperandArray,
@@ -146,7 +159,7 @@ class ChannelTask:
 
 
 def _convolution(operation: Convolution | MatrixProduct, source: OperandArray, result: OperandArray,
-                 context: TaskContext) -> Callable[[], None]:
+                 context: TaskContext) -> PreparedTask:
     geometry = _geometry(operation, source.array.shape, result.array.shape, context.what)
     load = _weight_loader(operation, geometry, context)
     coefficients = operation.coefficients
@@ -206,9 +219,10 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
     section = coefficients.weights or coefficients.bias or coefficients.table
     assert section is not None, "there are sections"
     shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
-    repeated = None if constant else gather.repeated(stores(section.slot), order, context.workspace)
-    if repeated is not None and gather.table is None and gather.bias is None:
-        return _alone(repeated, PostStage.of(post, None, what))
+    changing = None if constant else gather.changing(stores(section.slot), order, context.workspace)
+    if changing is not None and gather.table is None and gather.bias is None:
+        packed = gather.packed(stores(section.slot), order) if column else None
+        return WeightReader(changing, PostStage.of(post, None, what), packed, context.workspace)
 
     def read(store: np.ndarray) -> Known:
         weights, finite = gather.read_weights(store, order)
@@ -220,7 +234,7 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
         packed = gather.packed(store, order) if column and constant else None
         if packed is not None and _is_enough(packed, stage, geometry, context):
             return ConvolutionWeights.late(lambda: read(store)[0], gather.read_bias(store), stage, packed)
-        weights, finite = read(store) if repeated is None else repeated()
+        weights, finite = read(store) if changing is None else changing.read(context.workspace.kernels)
         return ConvolutionWeights.of(weights, gather.read_bias(store), stage, finite, packed)
 
     return gathered
@@ -231,13 +245,28 @@ def _is_enough(packed: PackedWeights, stage: PostStage, geometry: Geometry, cont
     return stage.table is None and context.workspace.kernels is not None and packed.finite(geometry.rows)
 
 
-def _alone(repeated: Callable[[], Known], stage: PostStage) -> Callable[[], ConvolutionWeights]:
-    """What reads weights that come without biases and table."""
-    def gathered() -> ConvolutionWeights:
-        values, finite = repeated()
-        return ConvolutionWeights.of(values, None, stage, finite)
+class WeightReader:
+    """Reads weights that come without biases and table, and change between runs."""
 
-    return gathered
+    def __init__(self, weights: ChangingWeights, stage: PostStage, packed: PackedWeights | None,
+                 workspace: Workspace) -> None:
+        """`packed` are the same where they lie, where a single column is multiplied in fast arithmetic."""
+        self._weights, self._stage, self._packed, self._workspace = weights, stage, packed, workspace
+
+    def __call__(self) -> ConvolutionWeights:
+        """As they are now, or where they lie."""
+        if self._packed is not None and self._workspace.kernels is not None:
+            return ConvolutionWeights.late(lambda: self._weights.read(self._workspace.kernels)[0], None, self._stage,
+                                           self._packed, assumed=True)
+        values, finite = self._weights.read(self._workspace.kernels)
+        return ConvolutionWeights.of(values, None, self._stage, finite, self._packed)
+
+    def still(self) -> tuple[list[LoopCall], ConvolutionWeights]:
+        """What reads them before every product, where that must be, and the weights these are then."""
+        if self._packed is not None:
+            return [], self()
+        values = self._workspace.apart(self._weights.shape)
+        return [self._weights.call(values)], ConvolutionWeights.of(values, None, self._stage, finite=True)
 
 
 def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, coefficients: Coefficients,

@@ -15,6 +15,7 @@ from openane.engine import Elementwise, GainOffset, PlanarOperation, Pool, Pooli
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
+from openane.simulator.calls import PreparedTask
 from openane.simulator.context import TaskContext
 from openane.simulator.memory import OperandArray
 from openane.simulator.planar_functions import (
@@ -37,23 +38,23 @@ POOL_STEP: dict[Pool, Callable[..., Floats]] = {Pool.AVERAGE: np.add, Pool.MAXIM
 
 
 def prepare(operation: PlanarOperation, first: OperandArray, second: OperandArray | None, result: OperandArray,
-            context: TaskContext) -> Callable[[], None]:
-    """The function that executes the operation. SimulationError where shapes do not fit each other."""
+            context: TaskContext) -> PreparedTask:
+    """What executes the operation. SimulationError where shapes do not fit each other."""
     what = context.what
     if isinstance(operation, Elementwise):
         sources = [first] if second is None else [first, second]
         require_fit(sources, result.array.shape, what)
         key = _without_operands(operation) if second is None else None
         return ElementwiseTask(sources, result, _elementwise(operation), context, to_even=True, key=key,
-                               recipe=recipe(operation, len(sources))).execute
+                               recipe=recipe(operation, len(sources)))
     if isinstance(operation, GainOffset):
         return _gain_offset(operation, first, second, result, context)
     if isinstance(operation, Reduction):
-        return Reducer(operation, first, second, result, context).execute
+        return Reducer(operation, first, second, result, context)
     if isinstance(operation, Pooling):
         if second is not None:
             raise SimulationError(f"{what}: pooling has one operand; no meaning is known for a second one")
-        return Pooler(operation, first, result, context).execute
+        return Pooler(operation, first, result, context)
     raise SimulationError(f"{what}: {type(operation).__name__} is not a planar operation openane simulates")
 
 
@@ -69,7 +70,7 @@ def _without_operands(operation: Elementwise) -> Hashable:
 
 
 def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArray | None, result: OperandArray,
-                 context: TaskContext) -> Callable[[], None]:
+                 context: TaskContext) -> PreparedTask:
     what = context.what
     if second is None or second.array.shape[3] != 2:
         raise SimulationError(f"{what}: the vectors of a gain-offset operation are a second operand of two rows (H 2): "
@@ -87,10 +88,10 @@ def _gain_offset(operation: GainOffset, first: OperandArray, second: OperandArra
         return clamped(affine(x, scale, bias), operation.relu)
 
     return ElementwiseTask([first, offsets, gains], result, compute, context, to_even=True,
-                           recipe=recipe(operation, 3)).execute
+                           recipe=recipe(operation, 3))
 
 
-class Pooler:
+class Pooler(PreparedTask):
     """Windowed pooling over H and W."""
 
     def __init__(self, operation: Pooling, source: OperandArray, result: OperandArray, context: TaskContext) -> None:

@@ -3,15 +3,17 @@ bound once, and elements the task before has left decoded are not decoded again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from openane.simulator.arithmetic.half import Floats
+from openane.simulator.calls import LoopCall, TaskCalls
 from openane.simulator.context import TaskContext
 from openane.simulator.kernels import Flat, Kernels
 from openane.simulator.post import PostStage
-from openane.simulator.stores import BoundStore, SourceReader, SumStorer
+from openane.simulator.stores import SourceReader, SumStorer
 from openane.simulator.tiles import TileElements
 from openane.simulator.weights import ConvolutionWeights
 
@@ -30,7 +32,7 @@ class BoundProduct:
         self._whole = whole
         self._stage: PostStage | None = None
         self._bias: Floats | None = None
-        self._store: BoundStore | None = None
+        self._store: Callable[[], None] | None = None
         self._memory: np.ndarray | None = None
         self._views: Views | None = None
         self.source: BoundProduct | None = None
@@ -56,26 +58,51 @@ class BoundProduct:
         if not self._decoded(held) and not self._reader.finite(kernels, slab):
             return False
         if self._whole and weights.packed is not None:  # `weights.ordered`, as there is no table
-            kernels.packed(weights.packed.words, weights.packed.runs, columns.reshape(-1), sums.reshape(-1))
+            if kernels.packed(weights.packed.words, weights.packed.runs, columns.reshape(-1), sums.reshape(-1),
+                              weights.assumed):
+                return False
         else:
             np.matmul(weights.values if self._whole else weights.values[self._part], columns, out=sums)
-        loop, arguments = self._bound_store(kernels, weights, sums)
-        self._report.surveyed(self._piece.target, *loop(*arguments))
+        self._bound_store(kernels, weights, sums)()
         workspace.held = self
         return True
+
+    def calls(self, weights: ConvolutionWeights, follows: bool) -> list[LoopCall | Callable[[], object]]:
+        """What does the same. `follows`: source elements are decoded by the one before."""
+        slab, columns, sums = self._views or self._bind()
+        loads = [] if follows else self._reader.calls(slab)
+        stores = self._storing(weights, sums)
+        packed = weights.packed
+        if self._whole and packed is not None:
+            return [*loads, LoopCall("packed", (packed.words, packed.runs, columns.reshape(-1), sums.reshape(-1),
+                                                weights.assumed), zeros=1), stores]
+        values = weights.values if self._whole else weights.values[self._part]
+        return [*loads, partial(np.matmul, values, columns, out=sums), stores]
+
+    def follows(self, before: Sequence[BoundProduct]) -> bool:
+        """Whether its source elements are decoded when the only one of `before` was just computed."""
+        return len(before) == 1 and self._decoded(before[0])
+
+    def is_apart(self, others: Sequence[BoundProduct]) -> bool:
+        """Whether the memory of its source is none that any of them stores to."""
+        return not any(np.may_share_memory(self._piece.source, each._piece.target) for each in others)
 
     def _decoded(self, held: object) -> bool:
         """Whether the source elements lie decoded where this one looks for them."""
         source = self.source
         return source is not None and held is source and source._memory is self._memory
 
-    def _bound_store(self, kernels: Kernels, weights: ConvolutionWeights, sums: Floats) -> BoundStore:
-        """The loop that stores the sums, bound again where the stage is another one."""
+    def _bound_store(self, kernels: Kernels, weights: ConvolutionWeights, sums: Floats) -> Callable[[], None]:
+        """What stores the sums, bound again where the stage is another one."""
         if self._store is None or weights.stage is not self._stage or weights.bias is not self._bias:
             self._stage, self._bias = weights.stage, weights.bias
-            bias = None if weights.bias is None else weights.bias[self._part]
-            self._store = self._storer.bound(kernels, sums, bias, weights.stage.post)
+            self._store = self._storing(weights, sums).bound(kernels, self._report)
         return self._store
+
+    def _storing(self, weights: ConvolutionWeights, sums: Floats) -> LoopCall:
+        """The call that stores the sums."""
+        bias = None if weights.bias is None else weights.bias[self._part]
+        return self._storer.call(sums, bias, weights.stage.post)
 
     def _bind(self) -> Views:
         """Memory of the workspace for the elements (as they are read, and as columns) and the sums."""
@@ -110,3 +137,15 @@ def bound_products(context: TaskContext, pieces: Sequence[tuple[TileElements, sl
     if len(found) == len(before) == 1:
         found[0].follow(before[0])
     return found
+
+
+def product_calls(products: Sequence[BoundProduct], weights: ConvolutionWeights, reads: Sequence[LoopCall],
+                  before: Sequence[BoundProduct]) -> TaskCalls | None:
+    """What computes all tiles of a task, whose weights are read by `reads`; `before` are those of the one that is
+    computed just before, if it is by such calls. None without tiles, and where one of several is read where another was
+    stored: what is done in part could not be done again."""
+    alone = len(products) == 1
+    if not products or not (alone or all(each.is_apart(products) for each in products)):
+        return None
+    follows = alone and products[0].follows(before)
+    return TaskCalls((*reads, *(call for each in products for call in each.calls(weights, follows))), follows)

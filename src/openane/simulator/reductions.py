@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from openane.engine import Reduce, Reduction, Root
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import coalesce, split
+from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
 from openane.simulator.chunks import ValuesReader
 from openane.simulator.context import TaskContext
 from openane.simulator.kernels import Flat, Kernels
@@ -21,7 +24,7 @@ ROOTS = (Root.NONE, Root.RECIPROCAL, Root.RSQRT)
 """As `compiled.reducing` counts them."""
 
 
-class Reducer:
+class Reducer(PreparedTask):
     """Reduces D, H, W of every (n, c)."""
 
     def __init__(self, operation: Reduction, first: OperandArray, second: OperandArray | None, result: OperandArray,
@@ -29,6 +32,7 @@ class Reducer:
         self._operation, self._context, what = operation, context, context.what
         self._result = result.array
         self._function = scaled_function(operation)
+        self._summing = operation.reduce is Reduce.SUM
         shape = first.array.shape
         if result.array.shape != (*shape[:2], 1, 1, 1):
             raise SimulationError(f"{what}: reducing {shape} gives {(*shape[:2], 1, 1, 1)}, "
@@ -38,55 +42,71 @@ class Reducer:
         views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
         self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
         self._readers: list[ValuesReader | None] | None = None
-        self._numbers = np.array([operation.final_scale, operation.epsilon])
-        self._flat: Flat | None = None
+        self._calls: tuple[LoopCall, ...] | None = None
+        self._bound: list[Callable[[], None]] = []
 
     def execute(self) -> None:
         """Accumulates block by block, then finishes all (n, c) at once."""
-        summing, kernels = self._operation.reduce is Reduce.SUM, self._context.workspace.kernels
-        total = np.full(self._result.shape[:2], 0.0 if summing else -np.inf)
+        kernels = self._context.workspace.kernels
+        if kernels is not None and self._calls is None:
+            self._calls = self._by_loops()
+            self._bound = [call.bound(kernels, self._context.report) for call in self._calls]
+        if kernels is not None and self._bound:
+            for execute in self._bound:
+                execute()
+            return
+        total = np.full(self._result.shape[:2], 0.0 if self._summing else -np.inf)
         for number, (place, raw) in enumerate(self._blocks):
             values = self._values(number, raw)
             axes = tuple(range(2, values.ndim))
-            rows = total[place].reshape(-1)  # a view: blocks follow each other
-            if kernels is not None and self._by_loop(values, rows):
-                kernels.reduce(values.reshape(-1), values.size // rows.size, summing, rows)
-            elif summing:
+            if self._summing:
                 other = self._context.row_sums
                 total[place] += values.sum(axis=axes, dtype=np.float64) if other is None else other(values)
             else:
                 np.maximum(total[place], values.max(axis=axes), out=total[place])
-        if kernels is None or not self._finish_by_loop(kernels, total):
-            self._finish(total)
+        self._finish(total)
 
-    def _by_loop(self, values: Floats, rows: np.ndarray) -> bool:
-        """Whether the compiled loop reduces a block: it adds as numpy does up to `LONGEST` numbers."""
-        return self._context.row_sums is None and values.flags.c_contiguous and values.size <= LONGEST * rows.size
+    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+        """All of them of loops."""
+        return TaskCalls(self._calls) if self._calls else None
 
-    def _finish_by_loop(self, kernels: Kernels, total: np.ndarray) -> bool:
-        """Finishes by the compiled loop; False where that does not know the result's form."""
-        if self._flat is None and self._result.dtype == np.uint16:
-            self._flat = Flat.of(self._result)
-        if self._flat is None:
-            return False
-        places = np.array([*self._flat.shape[:2], *self._flat.strides[:2]], np.int64)
-        self._context.report.surveyed(self._result, *kernels.finish(
-            total.reshape(-1), self._numbers, ROOTS.index(self._operation.root), self._operation.relu,
-            self._flat.elements, places))
-        return True
+    def _by_loops(self) -> tuple[LoopCall, ...]:
+        """What computes everything; nothing where an operand has no form for the loops, or numpy would add otherwise:
+        up to `LONGEST` numbers they add alike."""
+        target = Flat.of(self._result) if self._result.dtype == np.uint16 else None
+        readers = [*filter(None, self._block_readers())]
+        if target is None or len(readers) < len(self._blocks) or self._context.row_sums is not None:
+            return ()
+        total, calls, begun = np.empty(self._result.shape[:2]), list[LoopCall](), set[int]()
+        for reader, (place, raw) in zip(readers, self._blocks, strict=True):
+            values = self._context.workspace.floats(raw[0].shape)
+            rows = total[place].reshape(-1)  # a view: blocks follow each other
+            if values.size > LONGEST * rows.size:
+                return ()
+            first = rows.ctypes.data
+            calls += [reader.call(values), LoopCall("reduce", (values.reshape(-1), values.size // rows.size,
+                                                               self._summing, first not in begun, rows))]
+            begun.add(first)
+        places = np.array([*target.shape[:2], *target.strides[:2]], np.int64)
+        numbers = np.array([self._operation.final_scale, self._operation.epsilon])
+        return (*calls, LoopCall("finish", (total.reshape(-1), numbers, ROOTS.index(self._operation.root),
+                                            self._operation.relu, target.elements, places), stored=self._result))
+
+    def _block_readers(self) -> list[ValuesReader | None]:
+        """The loop's readers of all blocks."""
+        if self._readers is None:
+            described = recipe(self._operation, len(self._blocks[0][1]) if self._blocks else 1)
+            self._readers = [ValuesReader.of(block, described) for _, block in self._blocks]
+        return self._readers
 
     def _values(self, number: int, raw: list[np.ndarray]) -> Floats:
         """What is reduced of a block, none of it NaN."""
         workspace, report = self._context.workspace, self._context.report
-        if workspace.kernels is not None:
-            if self._readers is None:
-                described = recipe(self._operation, len(raw))
-                self._readers = [ValuesReader.of(block, described) for _, block in self._blocks]
-            reader = self._readers[number]
-            if reader is not None:
-                found = workspace.floats(raw[0].shape)
-                reader(workspace.kernels, found, report)
-                return found
+        reader = None if workspace.kernels is None else self._block_readers()[number]
+        if workspace.kernels is not None and reader is not None:
+            found = workspace.floats(raw[0].shape)
+            reader.call(found).bound(workspace.kernels, report)()
+            return found
         numbers: list[Floats] = []
         for source in raw:
             values = workspace.floats(source.shape, len(numbers))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import field
+from itertools import chain
+from typing import overload
 
 import numpy as np
 
@@ -100,11 +103,49 @@ class TaskReport:
         self.high = high if self.high is None else max(self.high, high)
 
 
+class TaskReports(Sequence[TaskReport]):
+    """Reports that are made when somebody looks at one."""
+
+    def __init__(self, count: int, make: Callable[[], Sequence[TaskReport]]) -> None:
+        self._count, self._make = count, make
+        self._made: tuple[TaskReport, ...] | None = None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, place: int) -> TaskReport: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> tuple[TaskReport, ...]: ...
+
+    def __getitem__(self, place: int | slice) -> TaskReport | tuple[TaskReport, ...]:
+        if self._made is None:
+            self._made = tuple(self._make())
+        return self._made[place]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
+
+    @staticmethod
+    def joined(parts: Sequence[Sequence[TaskReport]]) -> Sequence[TaskReport]:
+        """Those of several programs, numbered one after another."""
+        if len(parts) == 1:
+            return parts[0]
+        return TaskReports(sum(map(len, parts)),
+                           lambda: [task.numbered(number) for number, task in enumerate(chain(*parts))])
+
+
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """One run: every task in order, and the seconds it took."""
 
-    tasks: tuple[TaskReport, ...] = ()
+    tasks: Sequence[TaskReport] = ()
     seconds: float = 0.0
     conversions: tuple[str, ...] = field(default=())
 

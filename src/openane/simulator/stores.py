@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from openane.engine import Activation, Post
 from openane.simulator.arithmetic.exact import SATURATION
 from openane.simulator.arithmetic.half import Floats
+from openane.simulator.calls import LoopCall
 from openane.simulator.kernels import NEUTRAL, Flat, Kernels, contiguous, placed
 from openane.simulator.report import TaskReport
-
-BoundStore = tuple[Callable[..., tuple[int, int, int]], tuple[np.ndarray, ...]]
 
 
 class SourceReader:
@@ -42,6 +42,11 @@ class SourceReader:
         if self._padded:
             out.fill(self._fill)
         return kernels.load(self._source, self._places, self._floor, out[self._start:]) == (0, 0)
+
+    def calls(self, out: Floats) -> list[LoopCall | Callable[[], object]]:
+        """What reads into `out` (one run of memory), where all are finite."""
+        fill = [partial(out.fill, self._fill)] if self._padded else []
+        return [*fill, LoopCall("load", (self._source, self._places, self._floor, out[self._start:]), zeros=2)]
 
     def alike(self, other: SourceReader) -> bool:
         """Whether both read the same words to the same places."""
@@ -82,11 +87,10 @@ class SumStorer:
     def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post,
                  report: TaskReport) -> None:
         """`sums` are float32 or float64. The stage has no table."""
-        loop, arguments = self.bound(kernels, sums, bias, post)
-        report.surveyed(self._array, *loop(*arguments))
+        self.call(sums, bias, post).bound(kernels, report)()
 
-    def bound(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post) -> BoundStore:
-        """The loop that stores what lies in `sums` then, and what it is called with."""
+    def call(self, sums: np.ndarray, bias: np.ndarray | None, post: Post) -> LoopCall:
+        """What stores the numbers that lie in `sums` then."""
         kind = sums.dtype.type
         settings = self._stage.of(post, kind)
         biases = NO_BIAS[kind] if bias is None else np.ascontiguousarray(bias, kind)
@@ -99,8 +103,9 @@ class SumStorer:
             places = self._kept[steps] = placed(self._target.shape, self._target.strides,
                                                contiguous(self._target.shape), (*steps, 0, 0, 0),
                                                apart=2 if any(steps) else 0)
-        loop = kernels.store if kind is np.float32 else kernels.store_doubles
-        return loop, (sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places)
+        return LoopCall("store" if kind is np.float32 else "store_doubles",
+                        (sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places),
+                        stored=self._array)
 
 
 NO_BIAS = {kind: np.full((1, 1), NEUTRAL, kind) for kind in (np.float32, np.float64)}

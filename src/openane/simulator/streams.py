@@ -19,6 +19,7 @@ from openane.simulator.arithmetic.half import (
     encode_even,
 )
 from openane.simulator.blocks import paired_blocks
+from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
 from openane.simulator.chunks import ChunkTask, Recipe, TranslateTask
 from openane.simulator.context import Lookup, TaskContext
 from openane.simulator.kernels import Kernels
@@ -67,7 +68,7 @@ def write(values: np.ndarray, target: np.ndarray, context: TaskContext, *, to_ev
     target[...] = bits
 
 
-class ElementwiseTask:
+class ElementwiseTask(PreparedTask):
     """One prepared element-by-element task."""
 
     def __init__(self, sources: Sequence[OperandArray], result: OperandArray, function: Function | None,
@@ -83,6 +84,7 @@ class ElementwiseTask:
         self._copies = function is None and halves
         self._size = result.array.size
         self._arrays, self._recipe = arrays, recipe
+        self._call: LoopCall | None = None
         self._bound: Callable[[], None] | None = None
         self._translation: TranslateTask | None = None
         self._translates = halves and len(sources) == 1 and recipe is None
@@ -94,8 +96,10 @@ class ElementwiseTask:
 
     def execute(self) -> None:
         """Computes every block."""
-        if self._bound is None and self._context.workspace.kernels is not None:
-            self._bound = self._by_loop(self._context.workspace.kernels)
+        kernels = self._context.workspace.kernels
+        if self._bound is None and kernels is not None:
+            self._call = self._by_loop()
+            self._bound = None if self._call is None else self._call.bound(kernels, self._report)
         if self._bound is not None:
             self._bound()
             return
@@ -106,18 +110,22 @@ class ElementwiseTask:
         for block in self._blocks:
             step(*block)
 
-    def _by_loop(self, kernels: Kernels) -> Callable[[], None] | None:
+    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+        """One of a loop."""
+        return None if self._call is None else TaskCalls((self._call,))
+
+    def _by_loop(self) -> LoopCall | None:
         """What computes everything by the compiled loop; None where that cannot be, or not yet."""
         if self._recipe is not None:
             chunks, self._recipe = ChunkTask.of(self._arrays[:-1], self._arrays[-1], self._recipe), None
             if chunks is not None:
-                return chunks.bound(kernels, self._report)
+                return chunks.call
         if self._translates and self._translation is None:
             self._translation = TranslateTask.of(*self._arrays)
             self._translates = self._translation is not None
         if self._translation is None or not (self._copies or self._table() is not None):
             return None
-        return self._translation.bound(kernels, self._report, None if self._copies else self._table())
+        return self._translation.call(None if self._copies else self._table())
 
     def _table(self) -> Bits | None:
         """The results of every word, once they are known."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
 from openane.record_classes import dataclass
+from openane.simulator.context import Workspace
 
 Range = tuple[int, int]
 
@@ -51,3 +53,12 @@ def cut(shape: tuple[int, ...], share: int, down: int, across: int, together: in
                     for column in range(0, width, across):
                         yield Tile((group, min(group + together, groups)), (channel, min(channel + share, channels)),
                                    plane, (row, min(row + down, height)), (column, min(column + across, width)))
+
+
+def padded_elements(piece: TileElements, workspace: Workspace) -> np.ndarray:
+    """The raw elements of a tile, whose zeros are those of numbers: in memory of the workspace."""
+    raw = workspace.bits(piece.shape).reshape(-1).view(piece.source.dtype)[:prod(piece.shape)]
+    raw.fill(0)
+    raw = raw.reshape(piece.shape)
+    raw[piece.inside] = piece.source
+    return raw

@@ -61,6 +61,7 @@ class LateValues:
 class ConvolutionWeights:
     """float32 weights [groups, channels, terms], perhaps late ones, biases [groups, channels] and the post stage.
 
+    `finite` may be taken for true of `assumed` ones, which are read where they lie: a product says whether they were.
     `used` are the terms (ascending) some channel has a weight for, where those are half of all or fewer.
     `packed` are the same weights in their memory, where a single column is multiplied in fast arithmetic.
     """
@@ -72,6 +73,7 @@ class ConvolutionWeights:
     used: np.ndarray | None = None
     single: Single | None = None
     packed: PackedWeights | None = None
+    assumed: bool = False
 
     @property
     def values(self) -> Floats:
@@ -84,10 +86,14 @@ class ConvolutionWeights:
         return self.packed is not None and self.stage.table is None
 
     @staticmethod
-    def late(read: Callable[[], Floats], bias: Floats | None, stage: PostStage,
-             packed: PackedWeights) -> ConvolutionWeights:
+    def late(read: Callable[[], Floats], bias: Floats | None, stage: PostStage, packed: PackedWeights,
+             assumed: bool = False) -> ConvolutionWeights:
         """Finite ones that are `read` where the loop over packed weights does not do."""
-        return ConvolutionWeights(LateValues(read), bias, stage, True, packed=packed)
+        return ConvolutionWeights(LateValues(read), bias, stage, True, packed=packed, assumed=assumed)
+
+    def certain(self) -> ConvolutionWeights:
+        """With their own finiteness where that was assumed."""
+        return replace(self, finite=all_finite(self.values), assumed=False) if self.assumed else self
 
     @staticmethod
     def of(values: Floats, bias: Floats | None, stage: PostStage, finite: bool | None = None,

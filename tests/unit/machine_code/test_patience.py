@@ -130,9 +130,9 @@ def test_whoever_compiles_the_simulators_loops_compiles_those_for_weights() -> N
     """So that later processes have them kept, which few numbers would compile them for."""
     asked: list[Sequence[object]] = []
 
-    def functions(loops: Sequence[object], name: str) -> Sequence[object]:
+    def functions(loops: Sequence[object], name: str) -> machine.Functions:
         asked.append(loops)
-        return [print for _ in loops]
+        return machine.Functions(print for _ in loops)
 
     with mock.patch.object(kernels, "_kept", return_value=None), mock.patch.object(machine, "functions", functions):
         assert kernels.kernels.__wrapped__() is not None

@@ -61,7 +61,7 @@ def _load_loop(source, places, floor, out):  # type: ignore[no-untyped-def]
 
 
 def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
-    """Numbers behind the words at `places`; whether all are finite."""
+    """Numbers behind the words at `places`; whether some are not finite."""
     top: Any = np.int32(0)
     for i in range(out.size):
         word = np.int32(source[places[i]])
@@ -70,7 +70,7 @@ def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
     if top >= INFINITE:
         for i in range(out.size):
             out[i] = special_number(np.int32(source[places[i]]))
-    return top < INFINITE
+    return top >= INFINITE
 
 
 @part

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from openane.machine_code.described import TaskLoop, part
-from openane.machine_code.halves import number
+from openane.machine_code.halves import INFINITE, number
+from openane.simulator.compiled.words import largest
 
 LANES = 16  # channels of a block in the form that is met most: known, they become whole vectors
 HALF, QUARTER, PAIR = 8, 4, 2  # those of blocks of the channels that are left over
@@ -60,9 +61,25 @@ def _add_lanes(words, begin, step, column, sums):  # type: ignore[no-untyped-def
             sums[i] += number(np.int32(words[begin + k * step + i])) * column[k]
 
 
-def _packed_loop(words, runs, column, sums):  # type: ignore[no-untyped-def]
+@part
+def _are_special(words, begin, step, terms, count):  # type: ignore[no-untyped-def]
+    """Whether a weight of a block is infinite or no number."""
+    if step == count:
+        return largest(words[begin:], terms * count) >= INFINITE
+    top = np.int32(0)
+    for k in range(terms):
+        top = max(top, largest(words[begin + k * step:], count))
+    return top >= INFINITE
+
+
+def _packed_loop(words, runs, column, sums, look):  # type: ignore[no-untyped-def]
     """`runs` [blocks, 4]: where a block's first weight lies, how far apart those of its terms are, its first channel
-    and how many it has. Blocks of other widths than are known are taken in parts of these."""
+    and how many it has. Blocks of other widths than are known are taken in parts of these. Where it is to `look`: 1,
+    and nothing done, where a weight is not finite."""
+    if look:
+        for run in range(runs.shape[0]):
+            if _are_special(words, runs[run, 0], runs[run, 1], column.size, runs[run, 3]):
+                return 1
     for run in range(runs.shape[0]):
         begin, step, first, count = runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3]
         if count > LANES and count % HALF == 0:
@@ -73,6 +90,8 @@ def _packed_loop(words, runs, column, sums):  # type: ignore[no-untyped-def]
             while count - done >= width:
                 _add_lanes(words, begin + done, step, column, sums[first + done:first + done + width])
                 done += width
+    return 0
 
 
-PACKED = TaskLoop(_packed_loop, ("uint16[::1]", "int64[:,::1]", "float32[::1]", "float32[::1]"))
+PACKED = TaskLoop(_packed_loop, ("uint16[::1]", "int64[:,::1]", "float32[::1]", "float32[::1]", "boolean"),
+                  ("int64",))

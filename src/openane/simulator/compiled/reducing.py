@@ -45,9 +45,12 @@ def pairwise(values, begin, count):  # type: ignore[no-untyped-def]
     return pairwise(values, begin, half) + pairwise(values, begin + half, count - half)
 
 
-def _reduce_loop(values, count, summing, totals):  # type: ignore[no-untyped-def]
-    """Takes rows of `count` numbers, one behind the other, into as many totals: their sum or their largest."""
+def _reduce_loop(values, count, summing, fresh, totals):  # type: ignore[no-untyped-def]
+    """Takes rows of `count` numbers, one behind the other, into as many totals, or begins them where these are `fresh`:
+    their sum or their largest."""
     for row in range(totals.size):
+        if fresh:
+            totals[row] = 0.0 if summing else -np.inf
         if summing:
             totals[row] += pairwise(values, row * count, count)
             continue
@@ -76,6 +79,6 @@ def _finish_loop(totals, numbers, root, relu, target, places):  # type: ignore[n
     return low, high, signed
 
 
-REDUCE = TaskLoop(_reduce_loop, ("float32[::1]", "int64", "boolean", "float64[::1]"))
+REDUCE = TaskLoop(_reduce_loop, ("float32[::1]", "int64", "boolean", "boolean", "float64[::1]"))
 FINISH = TaskLoop(_finish_loop, ("float64[::1]", "float64[::1]", "int64", "boolean", "uint16[::1]", "int64[::1]"),
                   ("int32",) * 3)

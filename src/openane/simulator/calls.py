@@ -1,0 +1,76 @@
+"""Calls of compiled loops with everything bound, so that they can be made one by one or many in a sequence; and what a
+prepared task is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from openane.record_classes import dataclass
+from openane.simulator.arithmetic.half import extremes
+from openane.simulator.kernels import Kernels
+from openane.simulator.report import TaskReport
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCall:
+    """A call of the loop that `Kernels` names so. The first `zeros` of what it gives must be zero, or its task is
+    computed otherwise, and has stored nothing yet. `reads`: it begins with counts of NaN and infinities;
+    `stored`: it ends with the survey of these words."""
+
+    loop: str
+    arguments: tuple[object, ...]
+    zeros: int = 0
+    reads: bool = False
+    stored: np.ndarray | None = None
+
+    def bound(self, kernels: Kernels, report: TaskReport) -> Callable[[], None]:
+        """What makes the call and reports it."""
+        loop, arguments = getattr(kernels, self.loop), self.arguments
+
+        def execute() -> None:
+            self.count(loop(*arguments), report)
+
+        return execute
+
+    @property
+    def survey(self) -> int:
+        """Where a survey begins in what the loop gives."""
+        return 2 if self.reads else 0
+
+    def count(self, found: Sequence[int], report: TaskReport) -> None:
+        """Reports what the loop just gave."""
+        if self.reads and (found[0] or found[1]):
+            report.met(found[0], found[1])
+        if self.stored is not None:
+            report.surveyed(self.stored, *found[-3:])
+
+    def describe(self, found: Sequence[int], report: TaskReport) -> None:
+        """Reports what the loop gave some time ago, but for infinities stored."""
+        if self.reads:
+            report.met(found[0], found[1])
+        if self.stored is not None:
+            report.widen(*extremes(*found[self.survey:self.survey + 3]))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCalls:
+    """All that computes a task: calls of loops, and other functions. `follows`: source elements are those that the task
+    just before has left decoded."""
+
+    calls: tuple[LoopCall | Callable[[], object], ...]
+    follows: bool = False
+
+
+class PreparedTask:
+    """A task of which everything is known but what lies in memory."""
+
+    def execute(self) -> None:
+        """Computes its result."""
+        raise NotImplementedError
+
+    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+        """What computes it when it has been executed once; None where that is not known, or not always the same.
+        `before` is the prepared task that is computed by its calls just before, or None."""
+        return None

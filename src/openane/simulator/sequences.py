@@ -1,0 +1,194 @@
+"""A whole run as few calls: the loops of tasks one after another in machine code, see `machine_code.records`, with
+numpy's functions and the other tasks in between.
+
+What a loop finds that it does not do (infinities among the elements of a product) is left to the task itself, which is
+executed as if there were no sequence: the numbers are the same either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from openane.machine_code.records import RecordLayout, Sequencer
+from openane.record_classes import dataclass
+from openane.simulator.arithmetic.half import count_infinite
+from openane.simulator.calls import LoopCall, PreparedTask
+from openane.simulator.context import Workspace
+from openane.simulator.kernels import NUMBERS, Kernels
+from openane.simulator.report import TaskReport, TaskReports
+
+AGAIN = frozenset({1, 4, 16, 64})
+"""Runs after which steps are bound: some come to have calls later, once their results are tabulated."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStep:
+    """A task of a run: what is prepared, its report, and what moves its operands before and after."""
+
+    task: PreparedTask
+    report: TaskReport
+    loads: tuple[Callable[[], None], ...]
+    stores: tuple[Callable[[], None], ...]
+
+    def execute(self) -> None:
+        """Executes it alone."""
+        self.report.reset()
+        for load in self.loads:
+            load()
+        self.task.execute()
+        for store in self.stores:
+            store()
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """What is done between two rows of records, and for which step."""
+
+    row: int
+    step: int
+    action: Callable[[], object]
+
+
+class RunSequence:
+    """Steps that were executed before, bound to where everything lies."""
+
+    def __init__(self, steps: Sequence[RunStep], sequencer: Sequencer, kernels: Kernels, workspace: Workspace) -> None:
+        self._steps, self._workspace = steps, workspace
+        self._calls = list[LoopCall]()
+        self._owner = list[int]()      # of every row its step
+        self._first = list[int]()      # of every step its first row
+        self._follows = list[bool]()
+        self._pauses = list[_Pause]()
+        self._alone = set[int]()       # steps that are executed by themselves
+        for number, step in enumerate(steps):
+            self._append(number, step, kernels)
+        self._first.append(len(self._calls))
+        self._follows.append(False)
+        self._records = self._written(sequencer.layout)
+        self._run, self._results, self._address = sequencer.called, sequencer.layout.results, self._records.ctypes.data
+        self._infinite = dict[int, int]()  # of this run, by step
+
+    @property
+    def whole(self) -> bool:
+        """Whether no step is executed by itself."""
+        return not self._alone
+
+    def run(self) -> TaskReports:
+        """Runs all steps."""
+        row, by_hand = 0, -1
+        self._infinite, apart = {}, set(self._alone)
+        for pause in self._pauses:
+            row, by_hand = self._advance(row, pause.row, by_hand, apart)
+            if pause.step > by_hand:
+                pause.action()
+        self._advance(row, len(self._calls), by_hand, apart)
+        self._workspace.held = None
+        return self._reports(apart)
+
+    def _append(self, number: int, step: RunStep, kernels: Kernels) -> None:
+        self._first.append(len(self._calls))
+        before = number - 1
+        known = self._steps[before].task if before >= 0 and before not in self._alone else None
+        found = None if step.loads or step.stores else step.task.calls(kernels, known)
+        self._follows.append(found is not None and found.follows)
+        if found is None:
+            self._alone.add(number)
+            self._pauses.append(_Pause(len(self._calls), number, partial(self._execute, number)))
+            return
+        for call in found.calls:
+            if isinstance(call, LoopCall):
+                self._calls.append(call)
+                self._owner.append(number)
+            else:
+                self._pauses.append(_Pause(len(self._calls), number, call))
+
+    def _written(self, layout: RecordLayout) -> np.ndarray:
+        """A row of every call."""
+        rows = [layout.record(NUMBERS[call.loop], call.arguments, call.zeros,
+                              -1 if call.stored is None else call.survey) for call in self._calls]
+        return np.array(rows, np.int64).reshape(-1, layout.width)
+
+    def _execute(self, number: int) -> None:
+        """A step by itself. What a product before it has decoded was overwritten."""
+        self._workspace.held = None
+        self._steps[number].execute()
+
+    def _advance(self, row: int, end: int, by_hand: int, apart: set[int]) -> tuple[int, int]:
+        """Runs rows up to `end`, and steps that loops leave as they are. The row after that, which may be behind `end`,
+        and the last step that was executed by itself."""
+        while row < end:
+            reached = self._run(self._address, row, end)
+            if reached < 0:
+                reached = -1 - reached
+                self._count_infinities(reached - 1)
+            elif reached < end:
+                by_hand = self._by_themselves(self._owner[reached], apart)
+                reached = self._first[by_hand + 1]
+            row = reached
+        return row, by_hand
+
+    def _count_infinities(self, row: int) -> None:
+        stored, step = self._calls[row].stored, self._owner[row]
+        assert stored is not None
+        self._infinite[step] = self._infinite.get(step, 0) + count_infinite(stored)
+
+    def _by_themselves(self, number: int, apart: set[int]) -> int:
+        """Executes a step, and those behind it that need what it would have left decoded. The last one."""
+        while True:
+            self._infinite.pop(number, None)
+            self._execute(number)
+            apart.add(number)
+            if not self._follows[number + 1]:
+                return number
+            number += 1
+
+    def _reports(self, apart: set[int]) -> TaskReports:
+        """What was seen, kept as it is now."""
+        own = {number: self._steps[number].report.numbered(number) for number in apart}
+        results, infinite = self._records[:, self._results:].copy(), self._infinite
+
+        def report(number: int) -> TaskReport:
+            if number in own:
+                return own[number]
+            found = self._steps[number].report.numbered(number)
+            found.reset()
+            found.overflows = infinite.get(number, 0)
+            for row in range(self._first[number], self._first[number + 1]):
+                self._calls[row].describe(results[row].tolist(), found)
+            return found
+
+        return TaskReports(len(self._steps), lambda: [report(number) for number in range(len(self._steps))])
+
+
+class Sequences:
+    """Runs the steps of a program: one by one at first, as a sequence from the second run with compiled loops on."""
+
+    def __init__(self, steps: Sequence[RunStep], workspace: Workspace) -> None:
+        self._steps, self._workspace = steps, workspace
+        self._known: RunSequence | None = None
+        self._runs = 0
+
+    def forget(self) -> None:
+        """Weights are others now, or lie elsewhere."""
+        self._known, self._runs = None, 0
+
+    def run(self) -> TaskReports | None:
+        """Runs all steps. What a sequence has seen; None where every step has a report of its own."""
+        kernels = self._workspace.kernels
+        if kernels is not None and kernels.sequencer is not None:
+            if self._is_due():
+                self._known = RunSequence(self._steps, kernels.sequencer, kernels, self._workspace)
+            self._runs += 1
+        if self._known is not None:
+            return self._known.run()
+        self._workspace.held = None
+        for step in self._steps:
+            step.execute()
+        return None
+
+    def _is_due(self) -> bool:
+        """Whether steps are bound, or bound again, before this run."""
+        return self._runs in AGAIN and (self._known is None or not self._known.whole)
