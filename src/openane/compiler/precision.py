@@ -132,6 +132,8 @@ def _told(graph: Graph, made: Rescaled, source: str) -> Graph:
         said.append(f"{_counted(made.sums, 'sum')} times a power of two that the task itself takes back")
     if made.channels:
         said.append(f"{_counted(made.channels, 'sum')} that a logarithm reads times a power of two for each channel")
+    if not said and not made.beyond:  # functions that keep the digits of small results are no news
+        return made.graph
     what = "numbers that fp16 or the engine's sums would not hold, or not with their digits, are held times powers " \
            f"of two: {', '.join(said)}" if said else "functions whose small results count keep the digits of these"
     left = f", but where they are read as they are these stay beyond fp16: {', '.join(made.beyond[:4])}" \
