@@ -145,7 +145,7 @@ def product_calls(products: Sequence[BoundProduct], weights: ConvolutionWeights,
     computed just before, if it is by such calls. None without tiles, and where one of several is read where another was
     stored: what is done in part could not be done again."""
     alone = len(products) == 1
-    if not products or not (alone or all(each.is_apart(products) for each in products)):
+    if not products or not (alone or (not weights.assumed and all(each.is_apart(products) for each in products))):
         return None
     follows = alone and products[0].follows(before)
     return TaskCalls((*reads, *(call for each in products for call in each.calls(weights, follows))), follows)
