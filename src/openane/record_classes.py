@@ -11,13 +11,15 @@ Everything else is the library's: what it says of a class (`fields`, `replace`, 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import pairwise
 from types import CodeType, FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "many_records"]
 
 Fields = tuple[dataclasses.Field[Any], ...]
 Function = Callable[..., Any]
@@ -213,3 +215,17 @@ if TYPE_CHECKING:
     from dataclasses import dataclass
 else:
     dataclass = _dataclass
+
+
+@contextmanager
+def many_records() -> Iterator[None]:
+    """While this lasts Python does not look for circles of objects that nobody needs. Graphs, operations and tasks are
+    trees: it would walk all of them again and again, a fifth of the time of a compilation, and find nothing. Objects
+    that are no part of a circle are given back as ever. Of several threads the first to end lets it look again."""
+    looked = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looked:
+            gc.enable()

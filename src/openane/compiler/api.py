@@ -13,9 +13,9 @@ from openane.compiler.records import Watch
 from openane.compiler.saved_model import Model
 from openane.graph import Graph
 from openane.graph.given import require_graph
-from openane.graph.records import many_records
 from openane.ops.optimisation import with_level
 from openane.passes.folded_once import folded_once
+from openane.record_classes import many_records
 
 if TYPE_CHECKING:
     from openane.compiler.inspect.dump import Dump

@@ -14,8 +14,8 @@ from openane.errors import AneError, FormatError, GraphError, UnsupportedError
 from openane.graph import Graph
 from openane.graph.budget import STATED
 from openane.graph.given import how_from, kind_of
-from openane.graph.records import many_records
 from openane.importers.shapes import Shapes, Values, agreeing
+from openane.record_classes import many_records
 from openane.requested import requested
 
 if TYPE_CHECKING:

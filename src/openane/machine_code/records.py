@@ -43,16 +43,16 @@ class RecordLayout:
         results = ARGUMENTS + max(map(len, kinds), default=0)
         return RecordLayout(kinds, results, results + max([MOST_ZEROS, *(len(loop.gives) for loop in loops)]))
 
-    def record(self, loop: int, arguments: Sequence[object], zeros: int, survey: int) -> np.ndarray:
-        """One row. Somebody must keep the arrays among the arguments."""
-        row = np.zeros(self.width, np.int64)
-        row[:ARGUMENTS] = loop, zeros, survey
+    def record(self, loop: int, arguments: Sequence[object], zeros: int, survey: int) -> list[int]:
+        """The numbers of one row. Somebody must keep the arrays among the arguments."""
         flat: list[object] = []
         for each in arguments:
-            flat += each if isinstance(each, tuple) else [each]
-        for column, (kind, value) in enumerate(zip(self.kinds[loop], flat, strict=True), ARGUMENTS):
-            row[column] = _number(kind, value)
-        return row
+            if isinstance(each, tuple):
+                flat += each
+            else:
+                flat.append(each)
+        row = [loop, zeros, survey, *map(_number, self.kinds[loop], flat)]
+        return row + [0] * (self.width - len(row))
 
 
 @dataclass(frozen=True, slots=True)

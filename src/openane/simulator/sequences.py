@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from openane.machine_code.records import RecordLayout, Sequencer
-from openane.record_classes import dataclass
+from openane.record_classes import dataclass, many_records
 from openane.simulator.arithmetic.half import count_infinite
 from openane.simulator.calls import LoopCall, PreparedTask
 from openane.simulator.context import Workspace
@@ -109,7 +109,7 @@ class RunSequence:
         """A row of every call."""
         rows = [layout.record(NUMBERS[call.loop], call.arguments, call.zeros,
                               -1 if call.stored is None else call.survey) for call in self._calls]
-        return np.array(rows, np.int64).reshape(-1, layout.width)
+        return np.array(rows, np.int64).reshape(-1, layout.width)  # there may be none
 
     def _execute(self, number: int) -> None:
         """A step by itself. What a product before it has decoded was overwritten."""
@@ -180,7 +180,8 @@ class Sequences:
         kernels = self._workspace.kernels
         if kernels is not None and kernels.sequencer is not None:
             if self._is_due():
-                self._known = RunSequence(self._steps, kernels.sequencer, kernels, self._workspace)
+                with many_records():
+                    self._known = RunSequence(self._steps, kernels.sequencer, kernels, self._workspace)
             self._runs += 1
         if self._known is not None:
             return self._known.run()

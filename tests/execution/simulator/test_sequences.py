@@ -166,7 +166,7 @@ def test_a_sequence_is_made_anew_where_buffers_move() -> None:
 def test_a_record_holds_numbers_as_loops_take_them() -> None:
     layout = RecordLayout((("float32", "int64", "boolean", "uint16[::1]"),), 7, 9)
     array = np.zeros(3, np.uint16)
-    row = layout.record(0, (-0.5, -3, True, array), 2, 1)
+    row = np.array(layout.record(0, (-0.5, -3, True, array), 2, 1))
     assert row[:3].tolist() == [0, 2, 1]
     assert row[3:4].view(np.float32)[0] == np.float32(-0.5)
     assert row[4:].tolist() == [-3, 1, id(array), 0, 0]

@@ -13,7 +13,6 @@ import numpy as np
 from openane.errors import FormatError, GraphError, UnsupportedError
 from openane.graph import Graph, Value
 from openane.graph.budget import Budget
-from openane.graph.records import many_records
 from openane.importers.files import read_file
 from openane.importers.shapes import Shapes, agreeing
 from openane.importers.stablehlo.bytecode import MAGIC, text_of
@@ -25,7 +24,7 @@ from openane.importers.stablehlo.values import StableType
 from openane.importers.step import TypedErrors, unknown_operator
 from openane.ops.accuracy import CLOSE, FUNCTIONS
 from openane.ops.build import GraphBuilder
-from openane.record_classes import dataclass
+from openane.record_classes import dataclass, many_records
 
 MOST_STATEMENTS = 1 << 18
 """Operations that are walked, those of a function once for every call: functions that call each other twice could

@@ -9,7 +9,7 @@ import pytest
 import openane as ane
 from openane.errors import UnsupportedError
 from openane.graph import Graph
-from openane.graph.records import many_records
+from openane.record_classes import many_records
 
 
 @pytest.mark.parametrize("before", [True, False])
