@@ -160,6 +160,14 @@ def _norm_of_steps() -> Graph:
                                                **dict(zip(("gain", "offset"), vectors, strict=True)))})
 
 
+def _norm_of_numbers() -> Graph:
+    """Rows of numbers of fp16 as the steps of their norms."""
+    builder = GraphBuilder()
+    gain = np.linspace(20, 45, 24, dtype=np.float32).reshape(1, 1, 24)
+    return builder.finish({"y": builder.single("whole_norm", x=builder.input("x", "fp16", (6, 2, 24)), gain=gain,
+                                               whole=False)})
+
+
 def _spread_of_steps() -> Graph:
     """Variances of rows of whole steps, in steps."""
     builder = GraphBuilder()
@@ -197,7 +205,7 @@ SPECIAL: dict[str, Callable[[], Graph]] = {
     "constexpr_sparse_to_dense": partial(_compressed, _sparse),
     "constexpr_lut_to_sparse": partial(_compressed, _sparse_palette),
     "argsort": _sorted, "lut_activation": _table, "nearest_steps": _steps,
-    "whole_norm": _norm_of_steps, "whole_spread": _spread_of_steps,
+    "whole_norm": _norm_of_steps, "norm_of_numbers": _norm_of_numbers, "whole_spread": _spread_of_steps,
     "reduce_prod": _product, "many_ports": _many_ports, "state": _state,
 }
 """What TABLE does not draw, or larger than the engine takes it."""

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from openane.graph import Value
+from openane.graph import RoundedArray, Value
 from openane.ops.build import GraphBuilder
+from openane.ops.half_bits import to_half
 from openane.ops.halves import LARGEST, SMALLEST_NORMAL
 
 STEP = 12
@@ -24,7 +25,15 @@ def multiplied(builder: GraphBuilder, x: Value, factor: float | np.ndarray) -> V
         x, numbers = shifted(builder, x, power), numbers * 2.0 ** -power
         if (numbers == 1).all() and numbers.size == 1:
             return x
-    return builder.single("mul", x=x, y=numbers.item() if numbers.size == 1 else numbers)
+    return builder.single("mul", x=x, y=with_digits(numbers))
+
+
+def with_digits(factor: np.ndarray) -> float | np.ndarray | RoundedArray:
+    """A constant in fp16 of numbers in float64, whose digits are kept where fp16 has a number for each."""
+    if float(np.abs(factor).max(initial=0.0)) > LARGEST:
+        return factor.item() if factor.size == 1 else factor
+    single = factor.reshape(()) if factor.size == 1 else factor
+    return RoundedArray(to_half(single), single)
 
 
 def shifted(builder: GraphBuilder, x: Value, power: int) -> Value:

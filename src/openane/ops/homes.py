@@ -88,6 +88,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "nearest_steps": ("nearest_steps",),
     "non_maximum_suppression": ("non_maximum_suppression",),
     "norm_gains": (),
+    "number_rows": (),
     "operands": (),
     "optimisation": (),
     "pad": ("pad",),

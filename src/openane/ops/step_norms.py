@@ -1,7 +1,7 @@
 """Norms of quantised tensors, and such that are quantised again, with less that is rounded to fp16 on the way.
 
-One of rows, of steps and to steps, is a whole_norm, in which nothing is. Of others the operand is exact, and what they
-do last is rounded once.
+One of rows to steps, of steps or of an input's numbers, is a whole_norm, in which nothing is. Of others that read steps
+the operand is exact, and what they do last is rounded once.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from openane.ops.batch_norm import constants
 from openane.ops.rewriter import Rewriter
 from openane.ops.step_operands import StepOperands
 from openane.ops.step_pairs import Known, largest
-from openane.ops.weights import numbers, rounded, scale_of
-from openane.ops.written_steps import number, stated_of
+from openane.ops.weights import numbers, scale_of
+from openane.ops.written_steps import number, stated_of, with_digits
 from openane.record_classes import dataclass
 from openane.rounding import round_up
 
@@ -47,32 +47,53 @@ class StepNorm:
 
 
 def step_norm(node: Node, units: float, among: StepOperands) -> StepNorm | None:
-    """A norm of rows of steps whose result is taken `units` times and becomes whole steps; with the gain and offset of
-    channels that a batch norm behind it has. None for other nodes."""
+    """A norm of rows, of steps or of an input's numbers, whose result is taken `units` times and becomes whole steps;
+    with the gain and offset of channels that a batch norm behind it has. None for other nodes."""
     norm = among.producers.get(id(node["x"])) if node.op == "batch_norm" else node
     if norm is None or norm.op not in CENTRED:
         return None
     steps, shape = among.known(norm["x"]), rows_over(norm["x"], _axes(norm))
     vectors = _vectors(norm) if norm is node else _of_channels(node, norm)
-    if steps is None or shape is None or vectors is None or largest(steps) > FURTHEST:
+    if shape is None or vectors is None or not exact(norm["x"], among):
         return None
     gain, offset = (vector * units for vector in vectors)
-    epsilon = _epsilon(norm) / stated_of(steps, "scale") ** 2
+    epsilon = _epsilon(norm) / size(steps) ** 2
     if max(np.abs(gain).max(), np.abs(offset).max()) > whole_norm.LARGEST_GAIN or epsilon > LARGEST_EPSILON:
         return None
     x = norm["x"]
-    return of_rows("whole_norm", x, shape, node, among, gain=rounded("gain", gain, x, True),
-                   offset=rounded("offset", offset, x, True), epsilon=number("epsilon", epsilon),
-                   centred=CENTRED[norm.op])
+    return of_rows("whole_norm", x, shape, node, among, gain=with_digits("gain", gain),
+                   offset=with_digits("offset", offset), epsilon=number("epsilon", epsilon), centred=CENTRED[norm.op])
+
+
+def exact(x: Value, among: StepOperands) -> bool:
+    """Whether numbers are what they are meant to be, and can be normalised as that: those of an input, or steps that
+    are not too many. Other results in fp16 were rounded themselves, and the norm of these gains little."""
+    steps = among.known(x)
+    return among.given(x) if steps is None else few(steps)
+
+
+def few(steps: Node | None) -> bool:
+    """Whether rows of what a nearest_steps makes have forms in whole steps; of numbers that none makes, they have."""
+    return steps is None or largest(steps) <= FURTHEST
+
+
+def size(steps: Node | None) -> float:
+    """That of a step; numbers that are none are taken as they are."""
+    return 1.0 if steps is None else stated_of(steps, "scale")
 
 
 def of_rows(op: str, x: Value, shape: tuple[int, int, int], node: Node, among: StepOperands,
             spread: Value | None = None, **operands: Any) -> StepNorm:
-    """An operation on rows of x, a `shape` of steps, in place of a node; `spread` are steps, one to a row."""
+    """An operation on rows of x, a `shape` of steps or numbers, in place of a node; `spread` are steps, one to a
+    row."""
     rewriter = Rewriter(node, among.names, node.source)
     if spread is not None:
         operands["spread"] = rewriter.single("reshape", x=among.times(spread, 1), shape=[shape[0], 1, 1])
-    made = rewriter.single(op, x=rewriter.single("reshape", x=among.times(x, 1), shape=list(shape)), **operands)
+    if among.known(x) is None:
+        operands["whole"] = False
+    else:
+        x = among.times(x, 1)
+    made = rewriter.single(op, x=rewriter.single("reshape", x=x, shape=list(shape)), **operands)
     made = rewriter.single("reshape", x=made, shape=list(node.output.shape))
     return StepNorm(rewriter.made, made)
 

@@ -45,6 +45,13 @@ class StepOperands:
             return None
         return self.waiting.get(id(producer), producer)
 
+    def given(self, value: Value) -> bool:
+        """Whether a value's numbers are those of an input, which may have been moved since."""
+        producer = self.producers.get(id(value))
+        while producer is not None and (before := numbers_from(producer)) is not None:
+            producer = self.producers.get(id(before))
+        return producer is None and not value.constant
+
     def times(self, x: Value, count: float) -> Value:
         """Steps of a size as `count` times their number."""
         steps = self.known(x, True)

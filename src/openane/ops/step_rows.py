@@ -17,11 +17,13 @@ from openane.record_classes import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StepRows:
-    """Rows of whole numbers d, less a whole number where norms are centred, and the mean of what is left then."""
+    """Rows of whole numbers d, less a whole number where norms are centred, and the mean of what is left then; with
+    what whole numbers leave of each, where they were not whole."""
 
     lowering: Lowering
     d: Tensor
     mean: Tensor | None
+    rest: Tensor | None = None
 
     @property
     def share(self) -> float:
@@ -50,3 +52,11 @@ def centred_rows(lowering: Lowering, x: Tensor) -> StepRows:
     d = Stages(lowering, x.shape).planar(x, whole, subtract=True, bias=WHOLE)
     lowering.reduce(mean, d, (1, 2), final_scale=share)
     return StepRows(lowering, d, mean)
+
+
+def rows_as_given(lowering: Lowering, x: Tensor) -> StepRows:
+    """Of numbers of fp16, and their mean, of which as many digits are known."""
+    rows = StepRows(lowering, x, lowering.near((x.shape[0], 1, 1)))
+    assert rows.mean is not None, "made here"
+    lowering.reduce(rows.mean, x, (1, 2), final_scale=rows.share)
+    return rows

@@ -1,8 +1,8 @@
-"""Parts of norms that are written out and quantised part by part: variances and mean squares of rows of steps, and such
-rows, less their mean or as they are, divided by the root of steps.
+"""Parts of norms that are written out and quantised part by part: variances and mean squares of rows, and rows of steps
+or of an input, less their mean or as they are, divided by the root of steps.
 
-A variance of steps is a whole_spread, a quotient a whole_norm whose root is given: nothing of either is rounded before
-its result.
+A variance is a whole_spread, a quotient a whole_norm whose root is given: nothing of either is rounded before its
+result.
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ from openane.ops import whole_norm
 from openane.ops.arithmetic import scalar
 from openane.ops.averages import Average, average_of
 from openane.ops.moments import CLOSE
-from openane.ops.step_norms import FURTHEST, StepNorm, of_rows, rows_over
+from openane.ops.step_norms import StepNorm, exact, few, of_rows, rows_over, size
 from openane.ops.step_operands import StepOperands
-from openane.ops.step_pairs import largest
-from openane.ops.weights import rounded
-from openane.ops.written_steps import number, stated_of
+from openane.ops.written_steps import number, stated_of, with_digits
 
 SLACK = 1e-6
 """How far what a mean multiplies a sum by may be from one by the count."""
 
 
 def step_spread(node: Node, units: float, among: StepOperands) -> StepNorm | None:
-    """The mean square of rows of steps, or of such less their mean, that is taken `units` times and becomes whole
-    steps; None for other nodes."""
+    """The mean square of rows, of steps or of any numbers, or of such less their mean, that is taken `units` times and
+    becomes whole steps; None for other nodes."""
     result, behind = _multiple(node.output, among.producers)
     maker = among.producers.get(id(result))
     found = None if maker is None else average_of(maker)
@@ -38,28 +36,29 @@ def step_spread(node: Node, units: float, among: StepOperands) -> StepNorm | Non
     factor = behind * found.factor * times ** 2  # one by the count, but for what fp16 holds of that
     x = _less_mean(value, found.axes, among.producers) or value
     steps, shape = among.known(x), rows_over(x, found.axes)
-    if steps is None or shape is None or largest(steps) > FURTHEST:
+    if shape is None or not few(steps):
         return None
     share = factor * found.count
-    units *= (1.0 if abs(share - 1) < CLOSE else share) * stated_of(steps, "scale") ** 2
+    units *= (1.0 if abs(share - 1) < CLOSE else share) * size(steps) ** 2
     return of_rows("whole_spread", x, shape, node, among, units=number("units", units), centred=x is not value)
 
 
 def step_quotient(node: Node, units: float, among: StepOperands) -> StepNorm | None:
-    """Rows of steps, or such less their mean, divided by the root of steps, one to a row; None for other nodes."""
+    """Rows of steps or of an input's numbers, or such less their mean, divided by the root of steps, one to a row; None
+    for other nodes."""
     root = among.producers.get(id(node["y"])) if node.op == "real_div" else None
     axes = None if root is None or root.op != "sqrt" else _one_for(root["x"].shape, node["x"].shape)
     if root is None or axes is None or node["x"].shape != node.output.shape:
         return None
     x = _less_mean(node["x"], axes, among.producers) or node["x"]
     steps, spread, shape = among.known(x), among.known(root["x"]), rows_over(x, axes)
-    if steps is None or spread is None or shape is None or largest(steps) > FURTHEST:
+    if spread is None or shape is None or not exact(x, among):
         return None
-    gain = units * stated_of(steps, "scale") / float(np.sqrt(abs(stated_of(spread, "scale"))))
+    gain = units * size(steps) / float(np.sqrt(abs(stated_of(spread, "scale"))))
     if not 0 < abs(gain) <= whole_norm.LARGEST_GAIN:
         return None
     return of_rows("whole_norm", x, shape, node, among, root["x"],
-                   gain=rounded("gain", np.full((1, 1, 1), gain), x, True), centred=x is not node["x"])
+                   gain=with_digits("gain", np.full((1, 1, 1), gain)), centred=x is not node["x"])
 
 
 def _one_for(below: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:

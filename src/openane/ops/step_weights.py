@@ -40,8 +40,8 @@ def step_weights(weight: np.ndarray, bias: np.ndarray, bounds: tuple[float, floa
     rows = _halves(WHOLE + bias)
     parts = 1 if bounds is None else _parts(weight, rows, bounds, scale / SMALLEST_NORMAL)
     rest = bias - (rows - WHOLE)
-    return StepWeights(_in_halves(weight * parts), rows * parts,
-                       _in_halves(rest * parts) if np.abs(rest).max() > SMALL else (), parts)
+    return StepWeights(two_halves(weight * parts), rows * parts,
+                       two_halves(rest * parts) if np.abs(rest).max() > SMALL else (), parts)
 
 
 def _parts(weight: np.ndarray, rows: np.ndarray, bounds: tuple[float, float], limit: float) -> int:
@@ -53,7 +53,7 @@ def _parts(weight: np.ndarray, rows: np.ndarray, bounds: tuple[float, float], li
     return next((parts for parts in reversed(PARTS) if parts <= limit and most * parts < SUM_LIMIT * ROOM), 1)
 
 
-def _in_halves(numbers: np.ndarray) -> tuple[np.ndarray, ...]:
+def two_halves(numbers: np.ndarray) -> tuple[np.ndarray, ...]:
     """One or two numbers of fp16 for each, whose sum it is."""
     first = _halves(numbers)
     left = numbers - first

@@ -21,7 +21,7 @@ from openane.graph import Graph, Node, Value
 from openane.ops.arithmetic import scalar
 from openane.ops.element_layouts import ElementLayout, axes_along, runs_of
 from openane.ops.halves import LARGEST
-from openane.ops.held_factors import multiplied, shifted
+from openane.ops.held_factors import multiplied, shifted, with_digits
 from openane.ops.moment_reading import REALS, VIEWS, MomentReader, MomentReading, PlacedGraph
 from openane.ops.moments import CLOSE, ONE, X, close
 from openane.ops.rewriter import Rewriter
@@ -133,12 +133,8 @@ def _made(reader: MomentReader, norm: Norm, node: Node, names: set[str]) -> tupl
     if norm.gain.size > 1 or abs(norm.gain.item() - 1) > CLOSE:
         result = multiplied(rewriter, result, norm.gain)
     if norm.offset is not None:
-        result = rewriter.single("add", x=result, y=_constant(norm.offset))
+        result = rewriter.single("add", x=result, y=with_digits(norm.offset))
     return rewriter.instead([as_result(rewriter, result, node.output)])
-
-
-def _constant(array: np.ndarray) -> float | np.ndarray:
-    return array.item() if array.size == 1 else array
 
 
 def as_result(rewriter: Rewriter, value: Value, result: Value) -> Value:

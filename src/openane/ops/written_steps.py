@@ -82,7 +82,12 @@ class Steps:
 
 def number(name: str, of: float) -> Value:
     """A number that a nearest_steps states, in fp32."""
-    return Value(name, TensorType("fp32", ()), np.array(of, np.float32))
+    return with_digits(name, np.array(of))
+
+
+def with_digits(name: str, array: np.ndarray) -> Value:
+    """A constant in fp32."""
+    return Value(name, TensorType("fp32", array.shape), np.asarray(array, np.float32))
 
 
 def keeps_steps(node: Node, before: Node) -> bool:

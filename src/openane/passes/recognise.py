@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from openane.graph import Graph, Node, Value
+from openane.graph import Graph, Node, RoundedConstant, Value
 from openane.ops import arguments, get_op
 from openane.ops.affine import factor, summand
 from openane.ops.endings import endings
@@ -84,8 +84,14 @@ def _vector(user: Node, norm: Node, name: str) -> Value | None:
     if not constant.constant or any(e != 1 and d not in axes for d, e in _dimensions(constant, norm.output)):
         return None
     shape = tuple(norm.output.shape[axis] if axis in axes else 1 for axis in range(norm.output.type.rank))
-    full = np.broadcast_to(constant.array(), shape).reshape([norm.output.shape[axis] for axis in axes])
-    return Value(constant.name, replace(constant.type, shape=full.shape), np.ascontiguousarray(full))
+    extents = [norm.output.shape[axis] for axis in axes]
+
+    def full(array: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(np.broadcast_to(array, shape).reshape(extents))
+
+    made = Value(constant.name, replace(constant.type, shape=tuple(extents)), full(constant.array()))
+    return made if not isinstance(constant, RoundedConstant) else \
+        RoundedConstant(made.name, made.type, made.data, stated=full(constant.digits()))
 
 
 def _dimensions(constant: Value, result: Value) -> list[tuple[int, int]]:
