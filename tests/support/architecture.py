@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support import journeys
-from support.house import MAY_IMPORT, ROOT, SOURCE, imported_files, module_of, modules, tree_of
+from support.house import MAY_IMPORT, ROOT, SOURCE, all_imports, imported_files, tree_of
 
 PAGE = ROOT / "ARCHITECTURE.md"
 MOST_FILES = 35
@@ -38,7 +38,7 @@ def compiler_folders() -> dict[str, set[str]]:
 
 def _folders(folder: Callable[[list[str]], str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
-    for module, others in imported_files({module_of(path): tree_of(path) for path in modules()}).items():
+    for module, others in imported_files(all_imports()).items():
         name = folder(module.split("."))
         if name and name != "__main__" and name not in EVERYWHERE:
             names = {folder(other.split(".")) for other in others}

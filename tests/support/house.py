@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "openane"
@@ -74,26 +76,50 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(), str(path))
 
 
-def imported(tree: ast.Module, known: Container[str] = ()) -> Iterator[tuple[int, str]]:
-    """(line, module) of every import, those inside functions and import_module("...") included. `from package import
-    name` is an import of the module `name` where that is one of the `known`, else of the package."""
+class Import(NamedTuple):
+    """`import module`, import_module("module"), or, with a name, one name of `from module import name`."""
+
+    line: int
+    module: str
+    name: str = ""
+
+    def of(self, known: Container[str] = ()) -> str:
+        """The module that is imported: `from package import name` imports the module `name` where that is one of the
+        `known`, else the package."""
+        whole = f"{self.module}.{self.name}"
+        return whole if self.name and (self.module == "openane" or whole in known) else self.module
+
+
+def imported(tree: ast.Module) -> Iterator[Import]:
+    """Every import, those inside functions included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            yield from (Import(node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"line {node.lineno}: imports are absolute"
-            for name in (f"{node.module}.{alias.name}" for alias in node.names):
-                yield node.lineno, name if node.module == "openane" or name in known else node.module or ""
+            yield from (Import(node.lineno, node.module or "", alias.name) for alias in node.names)
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_module":
             text = next((n.value for n in ast.walk(node.args[0]) if isinstance(n, ast.Constant)), "")
-            yield node.lineno, str(text)
+            yield Import(node.lineno, str(text))
+
+
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Every import of a file of the source, which is read once."""
+    return tuple(imported(tree_of(path)))
+
+
+@cache
+def all_imports() -> dict[str, tuple[Import, ...]]:
+    """Those of every module of the source."""
+    return {module_of(path): imports_of(path) for path in modules()}
 
 
 def module_of(path: Path) -> str:
     return ".".join(("openane", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
 
 
-def imported_files(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+def imported_files(imports: Mapping[str, Iterable[Import]]) -> dict[str, set[str]]:
     """Module to the modules it imports anywhere: at the top, in functions, for type checking."""
-    return {module: ({name for _, name in imported(tree, trees)} & trees.keys()) - {module}
-            for module, tree in trees.items()}
+    return {module: ({each.of(imports) for each in found} & imports.keys()) - {module}
+            for module, found in imports.items()}

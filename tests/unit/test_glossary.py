@@ -6,6 +6,8 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
 
 import pytest
 from support.house import ROOT, modules, name_of, tree_of
@@ -27,13 +29,32 @@ def named(body: list[ast.stmt], owner: str = "") -> Iterator[str]:
             yield from named(node.body, f"{node.name}.")
 
 
+class Named(NamedTuple):
+    """The names a file gives: to public classes at its top, to all that is public, and to types."""
+
+    classes: list[str]
+    public: list[str]
+    types: set[str]
+
+
+@cache
+def given() -> dict[str, Named]:
+    """Those of every file of the source, which is read once."""
+    return {name_of(path): names_in(tree_of(path).body) for path in modules()}
+
+
+def names_in(body: list[ast.stmt]) -> Named:
+    """The names of a module."""
+    types = {target.id for node in body if isinstance(node, ast.Assign)
+             for target in node.targets if isinstance(target, ast.Name)}
+    classes = [node.name for node in body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    return Named(classes, list(named(body)), types)
+
+
 @pytest.fixture(scope="module")
 def names() -> set[str]:
     """Public classes and functions of the source, and names that are given to types."""
-    trees = [tree_of(path) for path in modules()]
-    types = {target.id for tree in trees for node in tree.body if isinstance(node, ast.Assign)
-             for target in node.targets if isinstance(target, ast.Name)}
-    return types.union(*(named(tree.body) for tree in trees))
+    return set().union(*(file.types.union(file.public) for file in given().values()))
 
 
 def forbidden() -> set[str]:
@@ -45,10 +66,9 @@ def forbidden() -> set[str]:
 
 def test_public_classes_have_names_of_their_own() -> None:
     places = defaultdict(list)
-    for path in modules():
-        for node in tree_of(path).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name_of(path))
+    for file, names in given().items():
+        for name in names.classes:
+            places[name].append(file)
     twice = {name: found for name, found in places.items() if len(found) > 1}
     assert not twice, "say in the name whose it is: " + "; ".join(f"{n} in {', '.join(p)}" for n, p in twice.items())
 
@@ -56,7 +76,7 @@ def test_public_classes_have_names_of_their_own() -> None:
 def test_words_that_say_little_name_nothing() -> None:
     words = forbidden()
     assert {"perform", "walk", "plain", "moved", "phased"} <= words
-    found = [f"{name_of(path)} {name}" for path in modules() for name in named(tree_of(path).body)
+    found = [f"{file} {name}" for file, names in given().items() for name in names.public
              if name.rpartition(".")[2].lower() in words]
     assert set(found) == set(SAME_WORD), "docs/glossary.md says what to say instead"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,12 @@ def facts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.value.lineno, f"{node.arg}={ast.unparse(node.value)}"
 
 
-def found() -> Iterator[tuple[str, str]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        name = path.relative_to(SOURCE).as_posix()
-        if name.split("/")[0] not in HOME:
-            tree = ast.parse(path.read_text())
-            yield from ((f"{name} {what}", f"{name}:{line}: {what}") for line, what in facts(tree))
+@cache
+def found() -> tuple[tuple[str, str], ...]:
+    """(what it is and in which file, the same with its line) of all in the source."""
+    names = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
+    return tuple((f"{name} {what}", f"{name}:{line}: {what}") for name, path in names.items()
+                 if name.split("/")[0] not in HOME for line, what in facts(ast.parse(path.read_text())))
 
 
 def test_numbers_of_the_hardware_stand_in_chips() -> None:

@@ -32,10 +32,10 @@ PLACES = {
 
 
 @cache
-def sources() -> tuple[tuple[str, ast.Module], ...]:
-    """Every module by its path below the package."""
-    return tuple((path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text()))
-                 for path in sorted(SOURCE.rglob("*.py")))
+def asked() -> dict[str, list[tuple[int, str]]]:
+    """What `questions_by_name` finds in every module, by its path below the package."""
+    return {path.relative_to(SOURCE).as_posix(): list(questions_by_name(ast.parse(path.read_text())))
+            for path in sorted(SOURCE.rglob("*.py"))}
 
 
 def _held(node: ast.AST) -> list[ast.AST]:
@@ -56,8 +56,8 @@ def _question(node: ast.AST, named: Callable[[ast.AST], bool]) -> str:
         sides = (node.left, *node.comparators)
         if any(named(inner) for side in sides for inner in (side, *_held(side))):
             return "a comparison with the name of an operation"
-        known = [_is_op(side) or "all_ops" in ast.unparse(side) for side in sides]
-        return "a comparison of a node's operation" if any(map(_is_op, sides)) and not all(known) else ""
+        known = any(map(_is_op, sides)) and [_is_op(side) or "all_ops" in ast.unparse(side) for side in sides]
+        return "a comparison of a node's operation" if known and not all(known) else ""
     if isinstance(node, ast.Subscript | ast.Match):
         asked = node.slice if isinstance(node, ast.Subscript) else node.subject
         return "a choice by operation" if _is_op(asked) else ""
@@ -69,8 +69,8 @@ def _question(node: ast.AST, named: Callable[[ast.AST], bool]) -> str:
         return "a node made of a name, which no builder checks" if unchecked else ""
     if isinstance(function, ast.Attribute) and _is_op(function.value):
         return "a question about the letters of a name"
-    lookup = isinstance(function, ast.Attribute) and function.attr == "get" and "all_ops" not in ast.unparse(function)
-    return "a choice by operation" if lookup and any(map(_is_op, first)) else ""
+    lookup = isinstance(function, ast.Attribute) and function.attr == "get" and any(map(_is_op, first))
+    return "a choice by operation" if lookup and "all_ops" not in ast.unparse(function) else ""
 
 
 def questions_by_name(tree: ast.Module, names: frozenset[str] = NAMES) -> Iterator[tuple[int, str]]:
@@ -90,14 +90,13 @@ def questions_by_name(tree: ast.Module, names: frozenset[str] = NAMES) -> Iterat
 
 
 def test_only_ops_and_importers_tell_operations_by_name() -> None:
-    wrong = [f"{name}:{line} has {what}" for name, tree in sources() if not name.startswith((*ROOMS, *PLACES))
-             for line, what in questions_by_name(tree)]
+    wrong = [f"{name}:{line} has {what}" for name, found in asked().items() if not name.startswith((*ROOMS, *PLACES))
+             for line, what in found]
     assert not wrong, "ask get_op(node.op) for what is true of it (a new trait, if need be):\n" + "\n".join(wrong)
 
 
 def test_no_more_files_than_needed_may_tell_operations_by_name() -> None:
-    needed = {place for name, tree in sources() for place in PLACES
-              if name.startswith(place) and any(questions_by_name(tree))}
+    needed = {place for name, found in asked().items() for place in PLACES if name.startswith(place) and found}
     assert needed == set(PLACES)
 
 
