@@ -18,6 +18,8 @@ from support.system_packages import SYSTEM, privilege
 
 LIST = Path(__file__).parents[1] / "may_be_skipped.txt"
 REASON = re.compile(r"Skipped: needs (.+?): ")
+SAID = re.compile(r"\bneeds|\blibrary\(")
+"""What stands in every file that has a test with a need."""
 
 
 def read_list(path: Path = LIST) -> dict[str, str]:
@@ -86,12 +88,26 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
         FILE.reset(token)
 
 
+def says_needs(path: Path) -> bool:
+    """Whether a file may have tests with needs."""
+    return SAID.search(path.read_text()) is not None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A full run imports no file without any: most of them are, and importing them all takes half a minute."""
+    other = config.getoption("full") and collection_path.suffix == ".py" and not says_needs(collection_path)
+    return True if other else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     unknown = {name for item in items for name in needed(item)} - set(NEEDS)
     if unknown:
         raise pytest.UsageError(f"support.needs does not know {', '.join(sorted(unknown))}")
+    chosen = [item for item in items if any(NEEDS[name].full for name in needed(item))]
+    silent = sorted({item.path.name for item in chosen if not says_needs(item.path)})
+    if silent:
+        raise pytest.UsageError(f"say `needs` in {', '.join(silent)}: a full run reads only files that do")
     if config.getoption("full"):
-        chosen = [item for item in items if any(NEEDS[name].full for name in needed(item))]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
         items[:] = chosen
 

@@ -92,11 +92,20 @@ def test_a_full_run_takes_what_the_other_skips_and_skips_none_of_it(tmp_path: Pa
     status, output = run(tmp_path, text, "--full")
     assert "test_it.py: brought" in output
     assert "test_mark.py::test_two: brought" in output
-    (tmp_path / "test_mark.py").write_text("def test_other(): pass\n")
+    (tmp_path / "test_mark.py").write_text("def test_other(): needs\n")
     (tmp_path / "brought.py").write_text("")
     status, output = run(tmp_path, text, "--full", "-p", "brought")
-    assert "1 passed, 2 deselected" in output
+    assert "1 passed, 1 deselected" in output, "a file without the word is not read at all"
     assert status == 0
+
+
+def test_a_full_run_would_miss_no_file(tmp_path: Path) -> None:
+    """It reads those that have the word; another one with a test for it is refused by every run that finds it."""
+    (tmp_path / "test_silent.py").write_text(
+        "import pytest\n@getattr(pytest.mark, 'nee' + 'ds')('brought')\ndef test(): pass\n")
+    status, output = run(tmp_path, "def test_one(): pass\n")
+    assert "say `needs` in test_silent.py" in output
+    assert status == 4
 
 
 def test_the_list_has_what_nothing_installs_and_no_more() -> None:
