@@ -10,6 +10,8 @@ RELEASE := .venv-release
 # Tests run on all cores, a process on each with one thread: those of several would wait for each other.
 SPREAD := --numprocesses=auto --dist=worksteal
 ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+# What Python makes of modules is kept, whatever the machine says: tests start hundreds of interpreters.
+KEPT := PYTHONDONTWRITEBYTECODE=
 
 .PHONY: demo test test-full lint bench fuzz soak docs release clean
 
@@ -17,12 +19,12 @@ demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
 
 test: lint
-	@$(ALONE) $(BIN)/python -m pytest -q $(SPREAD)
+	@$(ALONE) $(KEPT) $(BIN)/python -m pytest -q $(SPREAD)
 
 # Tests that need more than .venv has: torch, browsers, MPI, minutes. The others are those of `make test`.
 test-full: $(FULL)/.installed
 	@$(PYTHON) tests/support/system_packages.py
-	@$(ALONE) $(FULL)/bin/python -m pytest -q --full $(SPREAD)
+	@$(ALONE) $(KEPT) $(FULL)/bin/python -m pytest -q --full $(SPREAD)
 
 lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .

@@ -33,7 +33,7 @@ assert main(["chips", "m2"]) != 0
 
 
 def test_h13_works_alone(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__", "h1[4-8]"))
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("h1[4-8]"))
     done = subprocess.run([sys.executable, "-c", WORK, str(ROOT / "examples/digits/digits.onnx")], cwd=tmp_path,
                           env={**os.environ, "PYTHONPATH": str(tmp_path / "src")}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
