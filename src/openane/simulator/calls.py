@@ -14,6 +14,26 @@ from openane.simulator.report import TaskReport
 
 
 @dataclass(frozen=True, slots=True)
+class GivenNumbers:
+    """What a loop gives: counts of what it `reads` first, or none; the survey of what it `stores`, or none."""
+
+    reads: bool
+    stores: bool
+
+    @property
+    def survey(self) -> int:
+        """Where the survey begins; -1 where there is none."""
+        return (2 if self.reads else 0) if self.stores else -1
+
+    def describe(self, found: Sequence[int], report: TaskReport) -> None:
+        """Reports what the loop gave some time ago, but for infinities stored."""
+        if self.reads:
+            report.met(found[0], found[1])
+        if self.stores:
+            report.widen(*extremes(*found[self.survey:self.survey + 3]))
+
+
+@dataclass(frozen=True, slots=True)
 class LoopCall:
     """A call of the loop that `Kernels` names so. The first `zeros` of what it gives must be zero, or its task is
     computed otherwise, and has stored nothing yet. `reads`: it begins with counts of NaN and infinities;
@@ -35,9 +55,9 @@ class LoopCall:
         return execute
 
     @property
-    def survey(self) -> int:
-        """Where a survey begins in what the loop gives."""
-        return 2 if self.reads else 0
+    def gives(self) -> GivenNumbers:
+        """What the loop gives."""
+        return GivenNumbers(self.reads, self.stored is not None)
 
     def count(self, found: Sequence[int], report: TaskReport) -> None:
         """Reports what the loop just gave."""
@@ -45,13 +65,6 @@ class LoopCall:
             report.met(found[0], found[1])
         if self.stored is not None:
             report.surveyed(self.stored, *found[-3:])
-
-    def describe(self, found: Sequence[int], report: TaskReport) -> None:
-        """Reports what the loop gave some time ago, but for infinities stored."""
-        if self.reads:
-            report.met(found[0], found[1])
-        if self.stored is not None:
-            report.widen(*extremes(*found[self.survey:self.survey + 3]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,11 +128,11 @@ class LoadedProgram:
         """Makes the tasks with coefficients in these bytes (ascending) of the constants' memory take what is there now.
         SimulationError or ProgramError when one can make nothing of it."""
         others = set[int]()
-        self._sequences.forget()
+        met = [index for index, (low, high) in self._coefficients.items() if meets(ranges, low, high)]
+        if met:
+            self._sequences.forget()
         with np.errstate(all="ignore"):
-            for index, (low, high) in self._coefficients.items():
-                if not meets(ranges, low, high):
-                    continue
+            for index in met:
                 task = self._tasks[index].step.task
                 if isinstance(task, neural_engine.WeightedTask):
                     task.reload()

@@ -107,8 +107,9 @@ class TaskReports(Sequence[TaskReport]):
     """Reports that are made when somebody looks at one."""
 
     def __init__(self, count: int, make: Callable[[], Sequence[TaskReport]]) -> None:
-        self._count, self._make = count, make
-        self._made: tuple[TaskReport, ...] | None = None
+        self._count = count
+        self._make: Callable[[], Sequence[TaskReport]] | None = make
+        self._made: tuple[TaskReport, ...] = ()
 
     def __len__(self) -> int:
         return self._count
@@ -120,14 +121,19 @@ class TaskReports(Sequence[TaskReport]):
     def __getitem__(self, place: slice) -> tuple[TaskReport, ...]: ...
 
     def __getitem__(self, place: int | slice) -> TaskReport | tuple[TaskReport, ...]:
-        if self._made is None:
-            self._made = tuple(self._make())
+        make = self._make
+        if make is not None:  # and then what it knows is let go
+            self._made, self._make = tuple(make()), None
         return self._made[place]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     __hash__ = None  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[type[tuple[TaskReport, ...]], tuple[tuple[TaskReport, ...]]]:
+        """Pickled and copied as the reports themselves."""
+        return tuple, (tuple(self),)
 
     def __repr__(self) -> str:
         return repr(tuple(self))

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from openane.machine_code.records import RecordLayout, Sequencer
 from openane.record_classes import dataclass, many_records
 from openane.simulator.arithmetic.half import count_infinite
-from openane.simulator.calls import LoopCall, PreparedTask
+from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask
 from openane.simulator.context import Workspace
 from openane.simulator.kernels import NUMBERS, Kernels
 from openane.simulator.report import TaskReport, TaskReports
@@ -52,6 +53,24 @@ class _Pause:
     action: Callable[[], object]
 
 
+@dataclass(frozen=True, slots=True)
+class StepLoops:
+    """What the loops of a step give, from one row of records on, and a report of its task."""
+
+    report: TaskReport
+    row: int
+    gives: tuple[GivenNumbers, ...]
+
+    def described(self, number: int, results: np.ndarray, infinite: int) -> TaskReport:
+        """The report of step `number` by what all loops gave; so many infinities were stored."""
+        found = self.report.numbered(number)
+        found.reset()
+        found.overflows = infinite
+        for row, each in enumerate(self.gives, self.row):
+            each.describe(results[row].tolist(), found)
+        return found
+
+
 class RunSequence:
     """Steps that were executed before, bound to where everything lies."""
 
@@ -68,6 +87,8 @@ class RunSequence:
         self._first.append(len(self._calls))
         self._follows.append(False)
         self._records = self._written(sequencer.layout)
+        self._loops = [StepLoops(step.report, row, tuple(call.gives for call in self._calls[row:end]))
+                       for step, (row, end) in zip(steps, pairwise(self._first), strict=True)]
         self._run, self._results, self._address = sequencer.called, sequencer.layout.results, self._records.ctypes.data
         self._infinite = dict[int, int]()  # of this run, by step
 
@@ -107,8 +128,8 @@ class RunSequence:
 
     def _written(self, layout: RecordLayout) -> np.ndarray:
         """A row of every call."""
-        rows = [layout.record(NUMBERS[call.loop], call.arguments, call.zeros,
-                              -1 if call.stored is None else call.survey) for call in self._calls]
+        rows = [layout.record(NUMBERS[call.loop], call.arguments, call.zeros, call.gives.survey)
+                for call in self._calls]
         return np.array(rows, np.int64).reshape(-1, layout.width)  # there may be none
 
     def _execute(self, number: int) -> None:
@@ -146,21 +167,12 @@ class RunSequence:
             number += 1
 
     def _reports(self, apart: set[int]) -> TaskReports:
-        """What was seen, kept as it is now."""
+        """What was seen, kept as it is now, and nothing else of the program: reports may outlive it."""
         own = {number: self._steps[number].report.numbered(number) for number in apart}
-        results, infinite = self._records[:, self._results:].copy(), self._infinite
-
-        def report(number: int) -> TaskReport:
-            if number in own:
-                return own[number]
-            found = self._steps[number].report.numbered(number)
-            found.reset()
-            found.overflows = infinite.get(number, 0)
-            for row in range(self._first[number], self._first[number + 1]):
-                self._calls[row].describe(results[row].tolist(), found)
-            return found
-
-        return TaskReports(len(self._steps), lambda: [report(number) for number in range(len(self._steps))])
+        results, infinite, loops = self._records[:, self._results:].copy(), self._infinite, self._loops
+        return TaskReports(len(loops), lambda: [
+            own[number] if number in own else each.described(number, results, infinite.get(number, 0))
+            for number, each in enumerate(loops)])
 
 
 class Sequences:

@@ -3,6 +3,9 @@ operands hold, and whatever changes between runs."""
 
 from __future__ import annotations
 
+import gc
+import pickle
+import weakref
 from dataclasses import replace
 from unittest import mock
 
@@ -170,3 +173,42 @@ def test_a_record_holds_numbers_as_loops_take_them() -> None:
     assert row[:3].tolist() == [0, 2, 1]
     assert row[3:4].view(np.float32)[0] == np.float32(-0.5)
     assert row[4:].tolist() == [-3, 1, id(array), 0, 0]
+
+
+def run_twice() -> tuple[LoadedProgram, RunReport]:
+    """A program, and the report of its second run: of a sequence."""
+    program = loaded(1, "fast")
+    with mock.patch.object(kernels, "PATIENCE", 0.0):
+        for turn in range(2):
+            filled(program, turn, "")
+            report = program.run()
+    assert program._sequences._known is not None
+    return program, report
+
+
+def test_a_report_that_nobody_looked_at_holds_nothing_of_the_program() -> None:
+    library("numba")
+    program, report = run_twice()
+    store = weakref.ref(program.buffers["x"])
+    del program
+    gc.collect()
+    assert store() is None
+    assert report.tasks[0].low is not None
+
+
+def test_a_report_of_a_sequence_is_pickled_as_its_tasks() -> None:
+    library("numba")
+    report = run_twice()[1]
+    kept = pickle.loads(pickle.dumps(report))
+    assert kept == report
+    assert kept.tasks[1].operation == "MatrixProduct"
+
+
+def test_a_sequence_stays_where_no_weight_is_another() -> None:
+    library("numba")
+    program, _ = run_twice()
+    known = program._sequences._known
+    program.reload([])
+    assert program._sequences._known is known
+    program.reload([(0, 2)])
+    assert program._sequences._known is None
