@@ -152,6 +152,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "step_rows": (),
     "step_spreads": (),
     "step_tables": (),
+    "step_ties": (),
     "step_values": (),
     "step_weights": (),
     "step_windows": (),

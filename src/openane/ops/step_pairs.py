@@ -8,12 +8,15 @@ for each of its two (step_factors).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from openane.graph import Node, TensorType, Value
 from openane.ops.halves import LARGEST
+from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.step_factors import ALONE, Factors, factors
+from openane.ops.step_ties import CLEAR, numbers_of, product_units
 from openane.ops.weights import constant, numbers
 from openane.ops.written_steps import MOST, number, stated_of, two_factors
 from openane.record_classes import dataclass
@@ -32,6 +35,8 @@ Known = Callable[[Value], Node | None]
 """The nearest_steps that makes a value, if one does."""
 Times = Callable[[Value, int], Value]
 """A value's steps in number, or so many times that."""
+Add = Callable[..., Value]
+"""A node that is put before what is made: of an operation, a name and a type, with operands (StepOperands.add)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +47,7 @@ class Counted:
     whole: int = 0
 
 
-def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> Counted | None:
+def pair(node: Node, units: float, known: Known, times: Times, reach: float, add: Add) -> Counted | None:
     """The operands of a nearest_steps, beside its bounds, in place of a sum, difference or product whose result it
     takes `units` times; None where that is none of two tensors of steps. Its bounds are up to `reach` steps from 0."""
     found = _operands(node, known)
@@ -51,7 +56,7 @@ def pair(node: Node, units: float, known: Known, times: Times, reach: float) -> 
     if node.op == "mul":
         return _product(found, units, known, times)
     if found.y.constant:
-        return _with_constant(found, units, times, reach)
+        return _with_constant(found, units, times, reach, partial(add, source=node))
     second = known(found.y)
     if second is None or found.y.type.rank != found.x.type.rank:
         return None
@@ -114,21 +119,25 @@ def _operands(node: Node, known: Known) -> _Pair | None:
 
 def _product(found: _Pair, units: float, known: Known, times: Times) -> Counted | None:
     """Of two tensors of steps, or of one and a constant whose numbers are whole steps of some size."""
-    x, y, units = found.x, found.y, units * found.step
+    x, y, units, first = found.x, found.y, units * found.step, numbers_of(found.first)
     if y.constant:
         vector = numbers(y).astype(np.float64).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
         size = step_of(vector)
         if size is None or two_factors(units * size) is None:
             return None
         if vector.size == 1:
-            return Counted({"x": times(x, 1), "units": number(f"{y.name}_units", units * float(vector.flat[0]))})
-        whole = constant(f"{y.name}_in_steps", np.rint(vector / size), y)
-        return Counted({"x": times(x, 1), "y": whole, **_settings(x, "mul", Factors(units * size, 1.0))})
+            units = product_units(units * float(vector.flat[0]), first, np.ones(1))
+            return Counted({"x": times(x, 1), "units": number(f"{y.name}_units", units)})
+        whole = np.rint(vector / size)
+        given = constant(f"{y.name}_in_steps", whole, y)
+        units = product_units(units * size, first, whole)
+        return Counted({"x": times(x, 1), "y": given, **_settings(x, "mul", Factors(units, 1.0))})
     second = known(y)
-    if second is None or y.type.rank != x.type.rank or two_factors(units * stated_of(second, "scale")) is None:
+    units *= 0.0 if second is None else stated_of(second, "scale")
+    if second is None or y.type.rank != x.type.rank or two_factors(units) is None:
         return None
-    return Counted({"x": times(x, 1), "y": times(y, 1),
-                    **_settings(x, "mul", Factors(units * stated_of(second, "scale"), 1.0))})
+    units = product_units(units, first, numbers_of(second))
+    return Counted({"x": times(x, 1), "y": times(y, 1), **_settings(x, "mul", Factors(units, 1.0))})
 
 
 def _sum(found: _Pair, second: Node, units: float, times: Times) -> Counted | None:
@@ -139,50 +148,96 @@ def _sum(found: _Pair, second: Node, units: float, times: Times) -> Counted | No
     return None if made is None else Counted({"x": times(x, 1), "y": times(y, 1), **_settings(x, "add", made)})
 
 
-def _with_constant(found: _Pair, units: float, times: Times, reach: float) -> Counted | None:
+def _with_constant(found: _Pair, units: float, times: Times, reach: float, add: Add) -> Counted | None:
     """Of a constant that is one number, whole steps are added behind the rounding: what is left of it has more digits
-    in fp16. One whose numbers are whole steps of some size is a second tensor of steps where that errs less."""
+    in fp16. One whose numbers are whole steps of some size is a second tensor of steps where that errs less; where
+    neither finds every step, whole steps of x are added before."""
     x, y = found.x, found.y
     two = two_factors(units * found.step)
     if two is None:
         return None
     vector = found.signs[1] * numbers(y).astype(np.float32).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
-    moved = _clear(vector, found, units, two[0] * two[1])
+    sums = _sums_of(vector, found, units)
+    moved = sums.clear(vector, units, two[0] * two[1])
     whole = int(np.rint(moved.flat[0])) if not np.ptp(moved) and abs(moved.flat[0]) + reach <= MOST else 0
     moved = (moved - whole) / two[1]
     if not np.abs(moved).max() < LARGEST:
         return None
     given = constant(f"{y.name}_in_steps", moved, y)
     lost = float(np.sqrt(np.mean(np.square(given.array() - moved)))) * abs(two[1])
-    counted = _constant_steps(found, vector.astype(np.float64), units, times, lost) if np.ptp(moved) else None
-    return counted or Counted({"x": times(x, 1), "y": given, **_settings(x, "add", Factors(two[1], two[0]))}, whole)
+    made = Factors(two[1], two[0])
+    counted = _constant_steps(found, vector.astype(np.float64), units, lost) if np.ptp(moved) else None
+    missed = sums.missed(*counted) if counted is not None else sums.missed(made, given, whole)
+    before = _whole_before(found, sums, two, times, add, missed) if missed else None
+    if before is not None:
+        return before
+    if counted is not None:
+        made, given = counted
+    return Counted({"x": times(x, 1), "y": given, **_settings(x, "add", made)}, whole if counted is None else 0)
 
 
-def _clear(vector: np.ndarray, found: _Pair, units: float, factor: float) -> np.ndarray:
-    """A constant in steps, in float64: moved a little where sums with some numbers of steps are in the middle between
-    two, or as good as there, to where fp32 has most of them."""
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Every number of steps, a column, and the steps that fp32 finds of it and each number of a constant."""
+
+    whole: np.ndarray
+    wanted: np.ndarray
+
+    def clear(self, vector: np.ndarray, units: float, factor: float) -> np.ndarray:
+        """A constant in steps, in float64: moved a little where sums with some numbers of steps are in the middle
+        between two, or as good as there, to where fp32 has most of them."""
+        moved = vector.reshape(-1).astype(np.float64) * units + np.array([0.0, TIE, -TIE])[:, None]
+        wrong = [np.count_nonzero(np.abs(self.whole * factor + each - self.wanted) > 0.5 - TIE / 2, axis=0)
+                 for each in moved]
+        return np.asarray(np.choose(np.argmin(wrong, axis=0), moved).reshape(vector.shape))
+
+    def missed(self, made: Factors, given: Value, behind: int = 0) -> int:
+        """How many sums are not clearly the step that is wanted, where the engine takes a constant as it is given."""
+        of_x, of_y, more_x, more_y = made.counts
+        x, y = self.whole, given.array().reshape(1, -1).astype(np.float64)
+        found = made.scale * (made.ratio * (of_x * x + of_y * y) + more_x * x + more_y * y)
+        return int(np.count_nonzero(np.abs(found + behind - self.wanted) > 0.5 - CLEAR))
+
+
+def _sums_of(vector: np.ndarray, found: _Pair, units: float) -> _Sums:
     first = found.first
     whole = (np.arange(stated_of(first, "low"), stated_of(first, "high") + 1) + stated_of(first, "zero"))[:, None]
     scale = np.float32(found.step)
     step = abs(scale) if np.float32(1 / abs(scale)) == np.float32(units) else np.float32(1 / units)
-    wanted = np.rint((whole.astype(np.float32) * scale + vector.reshape(1, -1)) / step)
-    moved = vector.reshape(-1).astype(np.float64) * units + np.array([0.0, TIE, -TIE])[:, None]
-    wrong = [np.count_nonzero(np.abs(whole * factor + each - wanted) > 0.5 - TIE / 2, axis=0) for each in moved]
-    return np.asarray(np.choose(np.argmin(wrong, axis=0), moved).reshape(vector.shape))
+    return _Sums(whole, np.rint((whole.astype(np.float32) * scale + vector.reshape(1, -1)) / step))
 
 
-def _constant_steps(found: _Pair, vector: np.ndarray, units: float, times: Times, lost: float) -> Counted | None:
+def _whole_before(found: _Pair, sums: _Sums, two: tuple[float, float], times: Times, add: Add,
+                  missed: int) -> Counted | None:
+    """The sum with whole steps of x first, and then with what is left of a constant, which has more digits in fp16: in
+    the middle of all that give the steps that are wanted. None where fp16 does not hold the first sum, or as many are
+    missed as otherwise."""
+    x, y, factor = found.x, found.y, two[0] * two[1]
+    room = sums.wanted - sums.whole * factor
+    middle = (room.max(axis=0) + room.min(axis=0)) / 2
+    steps = np.rint(middle / factor)
+    if largest(found.first) + np.abs(steps).max() > EXACT_WHOLE:
+        return None
+    shape = (1,) * (x.type.rank - y.type.rank) + y.shape
+    given = constant(f"{y.name}_left", ((middle - steps * factor) / two[1]).reshape(shape), y)
+    made = Factors(two[1], two[0])
+    if _Sums(sums.whole + steps, sums.wanted).missed(made, given) >= missed:
+        return None
+    whole = constant(f"{y.name}_whole", steps.reshape(shape), y)
+    before = add("add", f"{y.name}_added", x.type, x=times(x, 1), y=whole)
+    return Counted({"x": before, "y": given, **_settings(x, "add", made)})
+
+
+def _constant_steps(found: _Pair, vector: np.ndarray, units: float, lost: float) -> tuple[Factors, Value] | None:
     """The sum with a vector of whole steps; None where it is none, or errs by more than what is `lost` otherwise."""
-    x, y, most = found.x, found.y, largest(found.first)
-    size = step_of(vector)
+    most, size = largest(found.first), step_of(vector)
     if size is None:
         return None
     whole = np.rint(vector / size)
     made = factors(units * found.step, units * size, most, float(np.abs(whole).max()), MULTIPLES)
     if made is None or made.error / USUAL >= lost:
         return None
-    return Counted({"x": times(x, 1), "y": constant(f"{y.name}_in_steps", whole * made.times, y),
-                    **_settings(x, "add", made)})
+    return made, constant(f"{found.y.name}_in_steps", whole * made.times, found.y)
 
 
 def step_of(vector: np.ndarray) -> float | None:

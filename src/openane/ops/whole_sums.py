@@ -27,6 +27,7 @@ from openane.ops.step_operands import StepOperands, halves, integers
 from openane.ops.step_pairs import Counted, largest, steps_between
 from openane.ops.step_products import step_product
 from openane.ops.step_spreads import step_quotient, step_spread
+from openane.ops.step_ties import numbers_of, product_units
 from openane.ops.step_weights import step_weights
 from openane.ops.step_windows import window_sums
 from openane.ops.weights import constant, numbers
@@ -99,8 +100,9 @@ class _Sums:
             return node
         steps = self.made.known(node["x"])
         units = 0.0 if steps is None else _same(float(numbers(node["units"])) * stated_of(steps, "scale"))
-        if two_factors(units) is None:
+        if steps is None or two_factors(units) is None:
             return node
+        units = product_units(units, numbers_of(steps), np.ones(1))
         return replace(node, operands={**node.operands, "x": self.made.times(node["x"], 1),
                                        "units": number(f"{node.output.name}_units", units)})
 
@@ -118,7 +120,7 @@ class _Sums:
     def _pair(self, node: Node, units: float) -> Counted | None:
         """The operands of a nearest_steps in place of a sum or product of two tensors of steps (step_pairs)."""
         reach = max(map(largest, self.users[id(node.output)]))
-        return step_pairs.pair(node, units, self.made.known, self.made.times, reach)
+        return step_pairs.pair(node, units, self.made.known, self.made.times, reach, self.made.add)
 
     def _norm(self, node: Node, units: float) -> Counted | None:
         """The operand of a nearest_steps in place of a norm of steps (step_norms) or a part of one (step_spreads); None
