@@ -68,7 +68,8 @@ class BoundProduct:
         return True
 
     def calls(self, weights: ConvolutionWeights, follows: bool) -> list[LoopCall | Callable[[], object]]:
-        """What does the same. `follows`: source elements are decoded by the one before."""
+        """What does the same in memory that stays, also where the workspace has other memory later. `follows`: source
+        elements are decoded by the one before."""
         slab, columns, sums = self._views or self._bind()
         loads = [] if follows else self._reader.calls(slab)
         stores = self._storing(weights, sums)

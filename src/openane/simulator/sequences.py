@@ -81,7 +81,7 @@ class RunSequence:
         self._first = list[int]()      # of every step its first row
         self._follows = list[bool]()
         self._pauses = list[_Pause]()
-        self._alone = set[int]()       # steps that are executed by themselves
+        self._always_alone = set[int]()  # steps that are executed by themselves
         for number, step in enumerate(steps):
             self._append(number, step, kernels)
         self._first.append(len(self._calls))
@@ -95,28 +95,28 @@ class RunSequence:
     @property
     def whole(self) -> bool:
         """Whether no step is executed by itself."""
-        return not self._alone
+        return not self._always_alone
 
     def run(self) -> TaskReports:
         """Runs all steps."""
-        row, by_hand = 0, -1
-        self._infinite, apart = {}, set(self._alone)
+        row, last_alone = 0, -1
+        self._infinite, alone = {}, set(self._always_alone)
         for pause in self._pauses:
-            row, by_hand = self._advance(row, pause.row, by_hand, apart)
-            if pause.step > by_hand:
+            row, last_alone = self._advance(row, pause.row, last_alone, alone)
+            if pause.step > last_alone:
                 pause.action()
-        self._advance(row, len(self._calls), by_hand, apart)
+        self._advance(row, len(self._calls), last_alone, alone)
         self._workspace.held = None
-        return self._reports(apart)
+        return self._reports(alone)
 
     def _append(self, number: int, step: RunStep, kernels: Kernels) -> None:
         self._first.append(len(self._calls))
         before = number - 1
-        known = self._steps[before].task if before >= 0 and before not in self._alone else None
+        known = self._steps[before].task if before >= 0 and before not in self._always_alone else None
         found = None if step.loads or step.stores else step.task.calls(kernels, known)
         self._follows.append(found is not None and found.follows)
         if found is None:
-            self._alone.add(number)
+            self._always_alone.add(number)
             self._pauses.append(_Pause(len(self._calls), number, partial(self._execute, number)))
             return
         for call in found.calls:
@@ -137,7 +137,7 @@ class RunSequence:
         self._workspace.held = None
         self._steps[number].execute()
 
-    def _advance(self, row: int, end: int, by_hand: int, apart: set[int]) -> tuple[int, int]:
+    def _advance(self, row: int, end: int, last_alone: int, alone: set[int]) -> tuple[int, int]:
         """Runs rows up to `end`, and steps that loops leave as they are. The row after that, which may be behind `end`,
         and the last step that was executed by itself."""
         while row < end:
@@ -146,29 +146,29 @@ class RunSequence:
                 reached = -1 - reached
                 self._count_infinities(reached - 1)
             elif reached < end:
-                by_hand = self._by_themselves(self._owner[reached], apart)
-                reached = self._first[by_hand + 1]
+                last_alone = self._execute_alone(self._owner[reached], alone)
+                reached = self._first[last_alone + 1]
             row = reached
-        return row, by_hand
+        return row, last_alone
 
     def _count_infinities(self, row: int) -> None:
         stored, step = self._calls[row].stored, self._owner[row]
         assert stored is not None
         self._infinite[step] = self._infinite.get(step, 0) + count_infinite(stored)
 
-    def _by_themselves(self, number: int, apart: set[int]) -> int:
+    def _execute_alone(self, number: int, alone: set[int]) -> int:
         """Executes a step, and those behind it that need what it would have left decoded. The last one."""
         while True:
             self._infinite.pop(number, None)
             self._execute(number)
-            apart.add(number)
+            alone.add(number)
             if not self._follows[number + 1]:
                 return number
             number += 1
 
-    def _reports(self, apart: set[int]) -> TaskReports:
+    def _reports(self, alone: set[int]) -> TaskReports:
         """What was seen, kept as it is now, and nothing else of the program: reports may outlive it."""
-        own = {number: self._steps[number].report.numbered(number) for number in apart}
+        own = {number: self._steps[number].report.numbered(number) for number in alone}
         results, infinite, loops = self._records[:, self._results:].copy(), self._infinite, self._loops
         return TaskReports(len(loops), lambda: [
             own[number] if number in own else each.described(number, results, infinite.get(number, 0))
