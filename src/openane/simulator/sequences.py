@@ -8,7 +8,6 @@ executed as if there were no sequence: the numbers are the same either way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -46,11 +45,11 @@ class RunStep:
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """What is done between two rows of records, and for which step."""
+    """What is done between two rows of records, and for which step; None: the step is executed alone."""
 
     row: int
     step: int
-    action: Callable[[], object]
+    action: Callable[[], object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,10 @@ class RunSequence:
         for pause in self._pauses:
             row, last_alone = self._advance(row, pause.row, last_alone, alone)
             if pause.step > last_alone:
-                pause.action()
+                if pause.action is None:
+                    self._execute(pause.step)
+                else:
+                    pause.action()
         self._advance(row, len(self._calls), last_alone, alone)
         self._workspace.held = None
         return self._reports(alone)
@@ -117,7 +119,7 @@ class RunSequence:
         self._follows.append(found is not None and found.follows)
         if found is None:
             self._always_alone.add(number)
-            self._pauses.append(_Pause(len(self._calls), number, partial(self._execute, number)))
+            self._pauses.append(_Pause(len(self._calls), number, None))
             return
         for call in found.calls:
             if isinstance(call, LoopCall):

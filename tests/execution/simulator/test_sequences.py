@@ -212,3 +212,24 @@ def test_a_sequence_stays_where_no_weight_is_another() -> None:
     assert program._sequences._known is known
     program.reload([(0, 2)])
     assert program._sequences._known is None
+
+
+@pytest.mark.parametrize("arithmetic", ["fast", "exact"])
+def test_a_program_that_nobody_holds_is_given_back_at_once(arithmetic: str) -> None:
+    """Not when Python looks for circles the next time: functions of a model are swapped for want of memory."""
+    library("numba")
+    program = loaded(5, arithmetic)
+    with mock.patch.object(kernels, "PATIENCE", 0.0):
+        for turn in range(2):
+            filled(program, turn, "")
+            program.run()
+    assert program._sequences._known is not None
+    store = weakref.ref(program.buffers["x"])
+    looked = gc.isenabled()
+    gc.disable()
+    try:
+        del program
+        assert store() is None
+    finally:
+        if looked:
+            gc.enable()
