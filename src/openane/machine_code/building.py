@@ -3,8 +3,7 @@ takes some twenty.
 
 The code of some loops is one object with a function for each, `entry_0` and so on, that needs nothing of numba: it is
 given a place for what the loop gives, then the arguments, arrays as the objects they are. One function more calls many
-of them, see `records`. Loops take no memory from
-numba's runtime, which is not there when code is loaded that was kept.
+of them, see `records`. Loops take no memory from numba's runtime, which is not there when code is loaded that was kept.
 """
 
 from __future__ import annotations

@@ -21,8 +21,6 @@ LOOP, ZEROS, SURVEY, ARGUMENTS = 0, 1, 2, 3
 MOST_ZEROS = 2
 HIGH, SIGNED_HIGH = 1, 2
 """Behind the first number of a survey, the smallest word: the largest, and the largest as a signed number."""
-PLUS, MINUS = 0x7C00, 0xFC00
-"""The infinities among fp16 words."""
 Called = Callable[[int, int, int], int]
 """Runs the records at an address from one row up to another. The row that is not done, or the last one; -1 - that row
 where the one before it has stored an infinity."""

@@ -9,14 +9,13 @@ from typing import Any
 from llvmlite import ir
 
 from openane.machine_code.described import SEQUENCE
+from openane.machine_code.halves import INFINITE, SIGN
 from openane.machine_code.primitives import BYTES
 from openane.machine_code.records import (
     ARGUMENTS,
     HIGH,
     LOOP,
-    MINUS,
     MOST_ZEROS,
-    PLUS,
     SIGNED_HIGH,
     SURVEY,
     ZEROS,
@@ -120,7 +119,7 @@ class _Sequence:
     def _is_infinite(self, survey: Any) -> Any:
         """Whether an infinity was stored."""
         builder, found = self._builder, []
-        for number, word in ((HIGH, MINUS), (SIGNED_HIGH, PLUS)):
+        for number, word in ((HIGH, int(INFINITE | SIGN)), (SIGNED_HIGH, int(INFINITE))):
             at = builder.add(survey, ir.Constant(PLACE, self._layout.results + number))
             found.append(builder.icmp_signed("==", self._field(at), ir.Constant(PLACE, word)))
         return builder.or_(*found)

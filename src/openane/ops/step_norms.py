@@ -20,7 +20,7 @@ from openane.ops.rewriter import Rewriter
 from openane.ops.step_operands import StepOperands
 from openane.ops.step_pairs import Known, largest
 from openane.ops.weights import numbers, scale_of
-from openane.ops.written_steps import number, stated_of, with_digits
+from openane.ops.written_steps import in_fp32, number, stated_of
 from openane.record_classes import dataclass
 from openane.rounding import round_up
 
@@ -61,8 +61,8 @@ def step_norm(node: Node, units: float, among: StepOperands) -> StepNorm | None:
     if max(np.abs(gain).max(), np.abs(offset).max()) > whole_norm.LARGEST_GAIN or epsilon > LARGEST_EPSILON:
         return None
     x = norm["x"]
-    return of_rows("whole_norm", x, shape, node, among, gain=with_digits("gain", gain),
-                   offset=with_digits("offset", offset), epsilon=number("epsilon", epsilon), centred=CENTRED[norm.op])
+    return of_rows("whole_norm", x, shape, node, among, gain=in_fp32("gain", gain),
+                   offset=in_fp32("offset", offset), epsilon=number("epsilon", epsilon), centred=CENTRED[norm.op])
 
 
 def exact(x: Value, among: StepOperands) -> bool:

@@ -18,7 +18,7 @@ from openane.ops.averages import Average, average_of
 from openane.ops.moments import CLOSE
 from openane.ops.step_norms import StepNorm, exact, few, of_rows, rows_over, size
 from openane.ops.step_operands import StepOperands
-from openane.ops.written_steps import number, stated_of, with_digits
+from openane.ops.written_steps import in_fp32, number, stated_of
 
 SLACK = 1e-6
 """How far what a mean multiplies a sum by may be from one by the count."""
@@ -58,7 +58,7 @@ def step_quotient(node: Node, units: float, among: StepOperands) -> StepNorm | N
     if not 0 < abs(gain) <= whole_norm.LARGEST_GAIN:
         return None
     return of_rows("whole_norm", x, shape, node, among, root["x"],
-                   gain=with_digits("gain", np.full((1, 1, 1), gain)), centred=x is not node["x"])
+                   gain=in_fp32("gain", np.full((1, 1, 1), gain)), centred=x is not node["x"])
 
 
 def _one_for(below: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:

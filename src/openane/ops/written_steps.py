@@ -82,10 +82,10 @@ class Steps:
 
 def number(name: str, of: float) -> Value:
     """A number that a nearest_steps states, in fp32."""
-    return with_digits(name, np.array(of))
+    return in_fp32(name, np.array(of))
 
 
-def with_digits(name: str, array: np.ndarray) -> Value:
+def in_fp32(name: str, array: np.ndarray) -> Value:
     """A constant in fp32."""
     return Value(name, TensorType("fp32", array.shape), np.asarray(array, np.float32))
 

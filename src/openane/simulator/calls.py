@@ -83,7 +83,7 @@ class PreparedTask:
         """Computes its result."""
         raise NotImplementedError
 
-    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+    def calls(self, before: object) -> TaskCalls | None:
         """What computes it when it has been executed once; None where that is not known, or not always the same.
         `before` is the prepared task that is computed by its calls just before, or None."""
         return None

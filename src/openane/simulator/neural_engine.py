@@ -28,7 +28,6 @@ from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
 from openane.simulator.coefficients import ChangingWeights, Known, PackedWeights, plan, table_alone, unpack_sparse
 from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.convolution import ConvolutionTask
-from openane.simulator.kernels import Kernels
 from openane.simulator.memory import OperandArray
 from openane.simulator.post import PostStage
 from openane.simulator.products import product_calls
@@ -103,7 +102,7 @@ class WeightedTask(PreparedTask):
         self.ready()
         self._task.execute(self._load() if self._weights is None else self._weights)
 
-    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+    def calls(self, before: object) -> TaskCalls | None:
         """Those of its tiles."""
         reads, weights = list[LoopCall](), self._weights
         if isinstance(self._load, WeightReader):

@@ -13,7 +13,7 @@ from openane.simulator.blocks import coalesce, split
 from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
 from openane.simulator.chunks import ValuesReader
 from openane.simulator.context import TaskContext
-from openane.simulator.kernels import Flat, Kernels
+from openane.simulator.kernels import Flat
 from openane.simulator.memory import OperandArray
 from openane.simulator.planar_functions import quieten, recipe, require_fit, scaled_function
 from openane.simulator.streams import read, write
@@ -66,7 +66,7 @@ class Reducer(PreparedTask):
                 np.maximum(total[place], values.max(axis=axes), out=total[place])
         self._finish(total)
 
-    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+    def calls(self, before: object) -> TaskCalls | None:
         """All of them of loops."""
         return TaskCalls(self._calls) if self._calls else None
 

@@ -17,7 +17,7 @@ from openane.record_classes import dataclass, many_records
 from openane.simulator.arithmetic.half import count_infinite
 from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask
 from openane.simulator.context import Workspace
-from openane.simulator.kernels import NUMBERS, Kernels
+from openane.simulator.kernels import NUMBERS
 from openane.simulator.report import TaskReport, TaskReports
 
 AGAIN = frozenset({1, 4, 16, 64})
@@ -73,7 +73,7 @@ class StepLoops:
 class RunSequence:
     """Steps that were executed before, bound to where everything lies."""
 
-    def __init__(self, steps: Sequence[RunStep], sequencer: Sequencer, kernels: Kernels, workspace: Workspace) -> None:
+    def __init__(self, steps: Sequence[RunStep], sequencer: Sequencer, workspace: Workspace) -> None:
         self._steps, self._workspace = steps, workspace
         self._calls = list[LoopCall]()
         self._owner = list[int]()      # of every row its step
@@ -82,7 +82,7 @@ class RunSequence:
         self._pauses = list[_Pause]()
         self._always_alone = set[int]()  # steps that are executed by themselves
         for number, step in enumerate(steps):
-            self._append(number, step, kernels)
+            self._append(number, step)
         self._first.append(len(self._calls))
         self._follows.append(False)
         self._records = self._written(sequencer.layout)
@@ -108,14 +108,13 @@ class RunSequence:
                 else:
                     pause.action()
         self._advance(row, len(self._calls), last_alone, alone)
-        self._workspace.held = None
         return self._reports(alone)
 
-    def _append(self, number: int, step: RunStep, kernels: Kernels) -> None:
+    def _append(self, number: int, step: RunStep) -> None:
         self._first.append(len(self._calls))
         before = number - 1
         known = self._steps[before].task if before >= 0 and before not in self._always_alone else None
-        found = None if step.loads or step.stores else step.task.calls(kernels, known)
+        found = None if step.loads or step.stores else step.task.calls(known)
         self._follows.append(found is not None and found.follows)
         if found is None:
             self._always_alone.add(number)
@@ -195,11 +194,10 @@ class Sequences:
         if kernels is not None and kernels.sequencer is not None:
             if self._is_due():
                 with many_records():
-                    self._known = RunSequence(self._steps, kernels.sequencer, kernels, self._workspace)
+                    self._known = RunSequence(self._steps, kernels.sequencer, self._workspace)
             self._runs += 1
         if self._known is not None:
             return self._known.run()
-        self._workspace.held = None
         for step in self._steps:
             step.execute()
         return None

@@ -31,22 +31,27 @@ class SourceReader:
 
     def __call__(self, kernels: Kernels, out: Floats, report: TaskReport) -> None:
         """`out` is contiguous, of the shape."""
-        if self._padded:
-            out.fill(self._fill)
-        nan, infinite = kernels.load(self._source, self._places, self._floor, out.reshape(-1)[self._start:])
+        nan, infinite = self._load(kernels, out.reshape(-1))
         if nan or infinite:
             report.met(nan, infinite)
 
     def finite(self, kernels: Kernels, out: Floats) -> bool:
         """Reads into `out` (one run of memory); False where some are not finite, and `out` then holds nothing."""
-        if self._padded:
-            out.fill(self._fill)
-        return kernels.load(self._source, self._places, self._floor, out[self._start:]) == (0, 0)
+        return self._load(kernels, out) == (0, 0)
 
     def calls(self, out: Floats) -> list[LoopCall | Callable[[], object]]:
         """What reads into `out` (one run of memory), where all are finite."""
         fill = [partial(out.fill, self._fill)] if self._padded else []
-        return [*fill, LoopCall("load", (self._source, self._places, self._floor, out[self._start:]), zeros=2)]
+        return [*fill, LoopCall("load", self._arguments(out), zeros=2)]
+
+    def _load(self, kernels: Kernels, out: Floats) -> tuple[int, int]:
+        if self._padded:
+            out.fill(self._fill)
+        return kernels.load(*self._arguments(out))
+
+    def _arguments(self, out: Floats) -> tuple[object, ...]:
+        """What the loop is called with."""
+        return self._source, self._places, self._floor, out[self._start:]
 
     def alike(self, other: SourceReader) -> bool:
         """Whether both read the same words to the same places."""

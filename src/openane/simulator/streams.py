@@ -22,7 +22,6 @@ from openane.simulator.blocks import paired_blocks
 from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
 from openane.simulator.chunks import ChunkTask, Recipe, TranslateTask
 from openane.simulator.context import Lookup, TaskContext
-from openane.simulator.kernels import Kernels
 from openane.simulator.memory import OperandArray
 from openane.simulator.report import TaskReport
 
@@ -110,7 +109,7 @@ class ElementwiseTask(PreparedTask):
         for block in self._blocks:
             step(*block)
 
-    def calls(self, kernels: Kernels, before: object) -> TaskCalls | None:
+    def calls(self, before: object) -> TaskCalls | None:
         """One of a loop."""
         return None if self._call is None else TaskCalls((self._call,))
 
