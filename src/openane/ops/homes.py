@@ -89,6 +89,7 @@ HOMES: Mapping[str, tuple[str, ...]] = {
     "non_maximum_suppression": ("non_maximum_suppression",),
     "norm_gains": (),
     "number_rows": (),
+    "of_inputs": (),
     "operands": (),
     "optimisation": (),
     "pad": ("pad",),

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from openane.graph import Node, TensorType, Value, as_stated
+from openane.graph import Node, Value, as_stated
 from openane.ops import arguments, whole_norm
 from openane.ops.batch_norm import constants
 from openane.ops.rewriter import Rewriter
 from openane.ops.step_operands import StepOperands
 from openane.ops.step_pairs import Known, largest
-from openane.ops.weights import numbers, scale_of
+from openane.ops.weights import numbers, rounded, scale_of
 from openane.ops.written_steps import in_fp32, number, stated_of
 from openane.record_classes import dataclass
 from openane.rounding import round_up
@@ -165,5 +165,5 @@ def gain_apart(node: Node, name: str) -> tuple[Node, Node] | None:
     shape = tuple(extent if axes is None or d in axes else 1 for d, extent in enumerate(result.shape))
     normal = replace(node, operands={key: value for key, value in node.operands.items() if key != last},
                      outputs=(Value(name, result.type),), name=name)
-    spread = Value(vector.name, TensorType(vector.dtype, shape), np.reshape(vector.array(), shape))
+    spread = rounded(vector.name, numbers(vector).reshape(shape), vector)
     return normal, Node("add" if last == "beta" else "mul", {"x": normal.output, "y": spread}, node.outputs)

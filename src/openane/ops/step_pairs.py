@@ -17,7 +17,7 @@ from openane.ops.halves import LARGEST
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.step_factors import ALONE, Factors, factors
 from openane.ops.step_ties import CLEAR, numbers_of, product_units
-from openane.ops.weights import constant, numbers
+from openane.ops.weights import constant, numbers, rounded
 from openane.ops.written_steps import MOST, number, stated_of, two_factors
 from openane.record_classes import dataclass
 
@@ -88,7 +88,7 @@ def _with_numbers(op: str, x: Value, y: Value, units: float) -> Counted | None:
     times, made = (1.0, Factors(units, 1.0)) if op == "mul" else (two[0], Factors(two[1], two[0]))
     if not np.abs(vector * times).max(initial=0.0) < LARGEST:
         return None
-    given = constant(f"{y.name}_in_steps", np.ascontiguousarray(vector * times), y)
+    given = rounded(f"{y.name}_in_steps", np.ascontiguousarray(vector * times), y, True)
     return Counted({"x": x, "y": given, **_settings(x, op, made)})
 
 

@@ -58,4 +58,5 @@ def _lower(node: Node, lowering: Lowering) -> None:
     lowering.bind(node.output, result)
 
 
-OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, rounds=True),)
+OPS = (Op(NAME, PARAMETERS, _infer, _reference, rules=ENGINE, lower=_lower, gradient=stopped, rounds=True,
+          normalises=True),)

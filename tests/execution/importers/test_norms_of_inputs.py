@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from support.quantised_networks import drawn, node, plain
 
 import openane as ane
+from openane.compiler.partition.rounded_inputs import COMPUTED, NORMALISED, ROUNDED
 
 WIDTH, STEP, VARIANCE = 32, np.float32(0.0283), np.float32(0.0173)
 Nodes = list[onnx.NodeProto]
@@ -48,11 +49,50 @@ def in_parts() -> Nodes:
             *quantised("v", "spread", "none"), node("Sqrt", ["v_d"], ["s"]), node("Div", ["d", "s"], ["n"])]
 
 
+def of_steps() -> Nodes:
+    """The input is divided by what is computed of its steps."""
+    return [*quantised("x"), node("Mul", ["x_d", "x_d"], ["p"]), *quantised("p", "spread", "none"),
+            node("ReduceMean", ["p_d"], ["v"], axes=[-1], keepdims=1), *quantised("v", "step", "none"),
+            node("Sqrt", ["v_d"], ["s"]), node("Div", ["x", "s"], ["n"])]
+
+
+def less_steps() -> Nodes:
+    """The mean is quantised, and so is the root of the variance."""
+    return [node("ReduceMean", ["x"], ["m"], axes=[-1], keepdims=1), *quantised("m"), node("Sub", ["x", "m_d"], ["d"]),
+            node("Pow", ["d", "two"], ["p"]), node("ReduceMean", ["p"], ["v"], axes=[-1], keepdims=1),
+            node("Sqrt", ["v"], ["s"]), *quantised("s", "spread", "none"), node("Div", ["d", "s_d"], ["n"])]
+
+
+def in_columns() -> Nodes:
+    """Not over whole rows."""
+    return [node("ReduceMean", ["x"], ["m"], axes=[0], keepdims=1), node("Sub", ["x", "m"], ["d"]),
+            node("Pow", ["d", "two"], ["p"]), node("ReduceMean", ["p"], ["v"], axes=[0], keepdims=1),
+            node("Add", ["v", "small"], ["a"]), node("Sqrt", ["a"], ["s"]), node("Div", ["d", "s"], ["r"]),
+            node("Mul", ["r", "g"], ["t"]), node("Add", ["t", "b"], ["n"])]
+
+
+def standardised() -> Nodes:
+    """By constants."""
+    return [node("Sub", ["x", "b"], ["d"]), node("Div", ["d", "g"], ["n"])]
+
+
+def batch() -> Nodes:
+    return [node("Unsqueeze", ["x", "last"], ["u"]), node("BatchNormalization", ["u", "g", "b", "b", "g"], ["e"]),
+            node("Squeeze", ["e", "last"], ["n"])]
+
+
+def by_a_function() -> Nodes:
+    """Something the engine computes is what the input is divided by."""
+    return [node("Sigmoid", ["x"], ["p"]), node("ReduceMean", ["p"], ["v"], axes=[-1], keepdims=1),
+            *quantised("v", "spread", "none"), node("Sqrt", ["v_d"], ["s"]), node("Div", ["x", "s"], ["n"])]
+
+
 def saved(nodes: Nodes, path: Path) -> Path:
-    """A model of a norm's nodes from x to n, whose steps are y."""
+    """A model of a norm's nodes from x to n, of whose steps the engine makes y."""
     arrays = {"g": 1 + drawn(WIDTH, size=0.1), "b": drawn(WIDTH, size=0.1), "two": np.float32(2),
-              "small": np.float32(1e-5), "step": STEP, "spread": VARIANCE, "middle": np.uint8(128), "none": np.uint8(0)}
-    made = [*nodes, *quantised("n"), node("Identity", ["n_d"], ["y"])]
+              "small": np.float32(1e-5), "step": STEP, "spread": VARIANCE, "middle": np.uint8(128), "none": np.uint8(0),
+              "eight": np.float32(8), "last": np.array([2])}
+    made = [*nodes, *quantised("n"), node("Add", ["n_d", "eight"], ["y"])]
     used = {name for each in made for name in each.input}
     graph = helper.make_graph(
         made, "norm", *([helper.make_tensor_value_info(name, TensorProto.FLOAT, (60, WIDTH))] for name in "xy"),
@@ -62,22 +102,48 @@ def saved(nodes: Nodes, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("norm", [layer, written, root_mean_square, in_parts])
-def test_steps_are_those_of_onnxruntime(norm: Callable[[], Nodes], tmp_path: Path) -> None:
+def test_steps_are_those_of_numbers_in_fp16(norm: Callable[[], Nodes], tmp_path: Path) -> None:
     path = saved(norm(), tmp_path / "norm.onnx")
-    rows = np.random.default_rng(3)
-    x = (rows.standard_normal((60, WIDTH)) * rows.uniform(0.5, 1.5, (60, 1)) + 0.3).astype(np.float32)
-    half = x.astype(np.float16).astype(np.float32)
-    graph, wanted = ane.load_graph(path), plain(path)
-    engine = ane.compile(graph, allow_host=False)
+    half = rows().astype(np.float16).astype(np.float32)
+    engine = ane.compile(ane.load_graph(path), allow_host=False)
     assert not engine.host_steps
-    assert np.mean(_steps(ane.run(engine, {"x": x})["y"], wanted(half)) > 0) < 2e-3, "as of numbers in fp16"
-    hosted = ane.compile(graph)
+    assert np.mean(_steps(ane.run(engine, {"x": rows()})["y"], plain(path)(half)) > 0) < 2e-3
+
+
+@pytest.mark.parametrize(("norm", "reasons"), [
+    (layer, {NORMALISED}), (written, {NORMALISED}), (root_mean_square, {NORMALISED}), (in_parts, {NORMALISED}),
+    (of_steps, {ROUNDED, NORMALISED}), (less_steps, {COMPUTED, NORMALISED}), (in_columns, {NORMALISED}),
+    (standardised, {COMPUTED}), (batch, {COMPUTED})])
+def test_steps_are_those_of_all_digits(norm: Callable[[], Nodes], reasons: set[str], tmp_path: Path) -> None:
+    path = saved(norm(), tmp_path / "norm.onnx")
+    hosted = ane.compile(ane.load_graph(path))
+    assert {entry.reason for entry in hosted.host_operations} == reasons
     hosted.save(tmp_path / "norm.ane")
     for model in (hosted, ane.Model.load(tmp_path / "norm.ane")):
-        assert model.host_steps
-        off = _steps(ane.run(model, {"x": x})["y"], wanted(x))
+        off = _steps(ane.run(model, {"x": rows()})["y"], plain(path)(rows()))
         assert off.max() <= 1
-        assert np.mean(off > 0) < (0.02 if norm is in_parts else 1e-3), "as of all digits, but for quotients"
+        assert np.mean(off > 0) < 1e-3
+
+
+def test_what_only_the_engine_computes_stays_there(tmp_path: Path) -> None:
+    assert not ane.compile(ane.load_graph(saved(by_a_function(), tmp_path / "norm.onnx"))).host_steps
+
+
+def test_where_functions_need_not_be_close_norms_stay_on_the_engine(tmp_path: Path) -> None:
+    graph = ane.load_graph(saved(of_steps(), tmp_path / "norm.onnx"))
+    assert {entry.reason for entry in ane.compile(graph, precision="fast").host_operations} == {ROUNDED}
+
+
+def test_what_the_host_computes_may_be_named(tmp_path: Path) -> None:
+    """Only the rounding of the input is, whose quotient is a whole_norm by itself."""
+    graph = ane.load_graph(saved(of_steps(), tmp_path / "norm.onnx"))
+    assert {entry.reason for entry in ane.compile(graph, allow_host="nearest_steps").host_operations} == {ROUNDED}
+
+
+def rows() -> np.ndarray:
+    drawn_from = np.random.default_rng(3)
+    numbers = drawn_from.standard_normal((60, WIDTH)) * drawn_from.uniform(0.5, 1.5, (60, 1)) + 0.3
+    return numbers.astype(np.float32)
 
 
 def _steps(found: np.ndarray, wanted: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from openane.compiler.partition.host_steps import GraphPart, partition, piece
 from openane.compiler.partition.hosting import AllowHost, HostPolicy, with_far_positions
 from openane.compiler.partition.legality import Broken, broken, broken_composed, check_interface, check_known, refuse
 from openane.compiler.partition.program import CompiledPiece, CompileSettings, compile_pieces, computed_outputs
-from openane.compiler.partition.rounded_inputs import ROUNDED, with_all_digits, with_rounded_inputs
+from openane.compiler.partition.rounded_inputs import WITH_ALL_DIGITS, with_all_digits, with_rounded_inputs
 from openane.compiler.records import HostStep, KnownProgram, ProgramStep
 from openane.errors import UnsupportedError
 from openane.graph import Graph, Node, Value
@@ -164,4 +164,4 @@ def _shared(pieces: Sequence[Graph]) -> frozenset[str]:
 
 def _stepped(node: Node, hosted: Mapping[int, str]) -> Node:
     """A node as the host computes it."""
-    return with_all_digits(node) if hosted[id(node)] == ROUNDED else node
+    return with_all_digits(node) if hosted[id(node)] in WITH_ALL_DIGITS.values() else node
