@@ -16,7 +16,7 @@ from openane.graph import Node, TensorType, Value
 from openane.ops.halves import LARGEST
 from openane.ops.rounding import EXACT_WHOLE
 from openane.ops.step_factors import ALONE, Factors, factors
-from openane.ops.step_ties import CLEAR, numbers_of, product_units
+from openane.ops.step_ties import Result, WantedSteps, numbers_of, product_units
 from openane.ops.weights import constant, numbers, rounded
 from openane.ops.written_steps import MOST, number, stated_of, two_factors
 from openane.record_classes import dataclass
@@ -158,7 +158,7 @@ def _with_constant(found: _Pair, units: float, times: Times, reach: float, add: 
         return None
     vector = found.signs[1] * numbers(y).astype(np.float32).reshape((1,) * (x.type.rank - y.type.rank) + y.shape)
     sums = _sums_of(vector, found, units)
-    moved = sums.clear(vector, units, two[0] * two[1])
+    moved = _clear(vector, units, two[0] * two[1], sums)
     whole = int(np.rint(moved.flat[0])) if not np.ptp(moved) and abs(moved.flat[0]) + reach <= MOST else 0
     moved = (moved - whole) / two[1]
     if not np.abs(moved).max() < LARGEST:
@@ -167,7 +167,7 @@ def _with_constant(found: _Pair, units: float, times: Times, reach: float, add: 
     lost = float(np.sqrt(np.mean(np.square(given.array() - moved)))) * abs(two[1])
     made = Factors(two[1], two[0])
     counted = _constant_steps(found, vector.astype(np.float64), units, lost) if np.ptp(moved) else None
-    missed = sums.missed(*counted) if counted is not None else sums.missed(made, given, whole)
+    missed = sums.missed(_summed(*counted) if counted is not None else _summed(made, given, whole))
     before = _whole_before(found, sums, two, times, add, missed) if missed else None
     if before is not None:
         return before
@@ -176,44 +176,35 @@ def _with_constant(found: _Pair, units: float, times: Times, reach: float, add: 
     return Counted({"x": times(x, 1), "y": given, **_settings(x, "add", made)}, whole if counted is None else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Sums:
-    """Every number of steps, a column, and the steps that fp32 finds of it and each number of a constant."""
-
-    whole: np.ndarray
-    wanted: np.ndarray
-
-    def clear(self, vector: np.ndarray, units: float, factor: float) -> np.ndarray:
-        """A constant in steps, in float64: moved a little where sums with some numbers of steps are in the middle
-        between two, or as good as there, to where fp32 has most of them."""
-        moved = vector.reshape(-1).astype(np.float64) * units + np.array([0.0, TIE, -TIE])[:, None]
-        wrong = [np.count_nonzero(np.abs(self.whole * factor + each - self.wanted) > 0.5 - TIE / 2, axis=0)
-                 for each in moved]
-        return np.asarray(np.choose(np.argmin(wrong, axis=0), moved).reshape(vector.shape))
-
-    def missed(self, made: Factors, given: Value, behind: int = 0) -> int:
-        """How many sums are not clearly the step that is wanted, where the engine takes a constant as it is given."""
-        of_x, of_y, more_x, more_y = made.counts
-        x, y = self.whole, given.array().reshape(1, -1).astype(np.float64)
-        found = made.scale * (made.ratio * (of_x * x + of_y * y) + more_x * x + more_y * y)
-        return int(np.count_nonzero(np.abs(found + behind - self.wanted) > 0.5 - CLEAR))
-
-
-def _sums_of(vector: np.ndarray, found: _Pair, units: float) -> _Sums:
-    first = found.first
-    whole = (np.arange(stated_of(first, "low"), stated_of(first, "high") + 1) + stated_of(first, "zero"))[:, None]
-    scale = np.float32(found.step)
+def _sums_of(vector: np.ndarray, found: _Pair, units: float) -> WantedSteps:
+    """The steps that fp32 finds of every number of steps, a column, and each number of a constant."""
+    whole, scale = numbers_of(found.first)[:, None], np.float32(found.step)
     step = abs(scale) if np.float32(1 / abs(scale)) == np.float32(units) else np.float32(1 / units)
-    return _Sums(whole, np.rint((whole.astype(np.float32) * scale + vector.reshape(1, -1)) / step))
+    return WantedSteps((whole,), np.rint((whole.astype(np.float32) * scale + vector.reshape(1, -1)) / step))
 
 
-def _whole_before(found: _Pair, sums: _Sums, two: tuple[float, float], times: Times, add: Add,
+def _clear(vector: np.ndarray, units: float, factor: float, sums: WantedSteps) -> np.ndarray:
+    """A constant in steps, in float64: moved a little where sums with some numbers of steps are in the middle between
+    two, or as good as there, to where fp32 has most of them."""
+    moved = vector.reshape(-1).astype(np.float64) * units + np.array([0.0, TIE, -TIE])[:, None]
+    whole, = sums.numbers
+    wrong = [np.count_nonzero(np.abs(whole * factor + each - sums.steps) > 0.5 - TIE / 2, axis=0) for each in moved]
+    return np.asarray(np.choose(np.argmin(wrong, axis=0), moved).reshape(vector.shape))
+
+
+def _summed(made: Factors, given: Value, behind: int = 0) -> Result:
+    """What the engine makes of steps and a constant that it takes as it is given."""
+    (of_x, of_y, more_x, more_y), y = made.counts, given.array().reshape(1, -1).astype(np.float64)
+    return lambda x: np.asarray(made.scale * (made.ratio * (of_x * x + of_y * y) + more_x * x + more_y * y) + behind)
+
+
+def _whole_before(found: _Pair, sums: WantedSteps, two: tuple[float, float], times: Times, add: Add,
                   missed: int) -> Counted | None:
     """The sum with whole steps of x first, and then with what is left of a constant, which has more digits in fp16: in
     the middle of all that give the steps that are wanted. None where fp16 does not hold the first sum, or as many are
     missed as otherwise."""
-    x, y, factor = found.x, found.y, two[0] * two[1]
-    room = sums.wanted - sums.whole * factor
+    (whole,), x, y, factor = sums.numbers, found.x, found.y, two[0] * two[1]
+    room = sums.steps - whole * factor
     middle = (room.max(axis=0) + room.min(axis=0)) / 2
     steps = np.rint(middle / factor)
     if largest(found.first) + np.abs(steps).max() > EXACT_WHOLE:
@@ -221,10 +212,10 @@ def _whole_before(found: _Pair, sums: _Sums, two: tuple[float, float], times: Ti
     shape = (1,) * (x.type.rank - y.type.rank) + y.shape
     given = constant(f"{y.name}_left", ((middle - steps * factor) / two[1]).reshape(shape), y)
     made = Factors(two[1], two[0])
-    if _Sums(sums.whole + steps, sums.wanted).missed(made, given) >= missed:
+    if WantedSteps((whole + steps,), sums.steps).missed(_summed(made, given)) >= missed:
         return None
-    whole = constant(f"{y.name}_whole", steps.reshape(shape), y)
-    before = add("add", f"{y.name}_added", x.type, x=times(x, 1), y=whole)
+    before = add("add", f"{y.name}_added", x.type, x=times(x, 1),
+                 y=constant(f"{y.name}_whole", steps.reshape(shape), y))
     return Counted({"x": before, "y": given, **_settings(x, "add", made)})
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -27,52 +28,50 @@ SAME = 2.0 ** -18
 SHIFTS = np.arange(1, 25) * 2.0 ** -21
 """By which shares of itself a factor is another one, as it is tried."""
 Tried = TypeVar("Tried")
+Result = Callable[..., np.ndarray]
+"""What becomes of whole numbers, in steps that are not rounded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ties:
-    """Pairs of whole numbers x and y, the middle between two steps that each comes near, and on which side of it."""
+class WantedSteps:
+    """Whole numbers, of one operand or of each of two, and the steps that what becomes of them is to be rounded to."""
 
-    x: np.ndarray
-    y: np.ndarray
-    middle: np.ndarray
-    side: np.ndarray
+    numbers: tuple[np.ndarray, ...]
+    steps: np.ndarray
 
-    def missed(self, found: np.ndarray) -> int:
-        """How many are not clearly on their side, as they were found."""
-        return int(np.count_nonzero((found - self.middle) * self.side < CLEAR))
+    def missed(self, result: Result) -> int:
+        """How many results are not clearly these steps."""
+        return int(np.count_nonzero(~(np.abs(result(*self.numbers) - self.steps) <= 0.5 - CLEAR)))
 
-    def best(self, tried: Sequence[Tried],
-             found: Callable[[Tried, np.ndarray, np.ndarray], np.ndarray]) -> Tried:
-        """The first of those that miss the fewest."""
+    def best(self, tried: Sequence[Tried], result: Callable[[Tried], Result]) -> Tried:
+        """The first of those with which the fewest are missed."""
         missed: list[int] = []
         for each in tried:
-            missed.append(self.missed(found(each, self.x, self.y)))
+            missed.append(self.missed(result(each)))
             if not missed[-1]:
                 break
         return tried[int(np.argmin(missed))]
 
 
 def numbers_of(node: Node) -> np.ndarray:
-    """The whole numbers that a nearest_steps makes; none where these are more than are told apart."""
+    """The whole numbers that a nearest_steps makes; none where they have no bounds."""
     low, high, zero = (stated_of(node, name) for name in ("low", "high", "zero"))
-    return np.arange(low + zero, high + zero + 1) if high - low <= MOST else np.zeros(0)
+    return np.arange(low, high + 1) + zero if math.isfinite(high - low) else np.zeros(0)
 
 
-def ties(first: np.ndarray, second: np.ndarray, value: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Ties:
-    """Those among all pairs of numbers of two kinds."""
+def ties(first: np.ndarray, second: np.ndarray, result: Result) -> WantedSteps:
+    """Those among all pairs of numbers of two kinds that come near the middle between two steps."""
     x, y = (each.ravel() for each in np.meshgrid(first, np.unique(second), indexing="ij"))
-    exact = value(x, y)
-    middle = np.floor(exact) + 0.5
-    away = np.abs(exact - middle)
+    exact = result(x, y)
+    away = np.abs(exact - np.floor(exact) - 0.5)
     near = (away < WITHIN) & (away > SAME) & (np.abs(exact) < MOST)
-    return Ties(x[near], y[near], middle[near], np.sign(exact - middle)[near])
+    return WantedSteps((x[near], y[near]), np.rint(exact[near]))
 
 
 def product_units(units: float, first: np.ndarray, second: np.ndarray) -> float:
     """A number like `units` that products of whole numbers of two kinds are multiplied by."""
     tried = [units, *(units * (1 + sign * shift) for shift in SHIFTS for sign in (1, -1))]
-    return float(ties(first, second, lambda x, y: x * y * units).best(tried, _multiplied))
+    return float(ties(first, second, lambda x, y: x * y * units).best(tried, lambda each: partial(_multiplied, each)))
 
 
 def _multiplied(units: float, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -50,20 +50,21 @@ def test_products_near_the_middle(units: float) -> None:
     """Ranges that were measured leave products by the largest constant near the middle between two steps."""
     first, second = np.arange(-128.0, 128), np.array([91.0, 105.0, 126.0])
     near = ties(first, second, lambda x, y: x * y * units)
+    x, y = near.numbers
 
     def wrong(number: float) -> int:
         factors = two_factors(float(np.float32(number)))
         assert factors is not None
         left, right = (np.float32(each) for each in factors)
-        made = (left * (near.x * near.y).astype(np.float32) * right + np.float32(WHOLE)).astype(np.float16)
-        return int(np.count_nonzero(made.astype(np.float64) - WHOLE != near.middle + near.side / 2))
+        made = (left * (x * y).astype(np.float32) * right + np.float32(WHOLE)).astype(np.float16)
+        return int(np.count_nonzero(made.astype(np.float64) - WHOLE != near.steps))
 
-    assert near.x.size > 70
+    assert x.size > 70
     assert wrong(product_units(units, first, second)) <= wrong(units) // 2 < wrong(units)
 
 
 def test_of_factors_those_that_miss_the_fewest_are_taken_and_of_such_the_first() -> None:
     near = ties(np.arange(-9.0, 10), np.ones(1), lambda x, y: x * 0.4999)
-    assert near.x.size == 10, "half of odd numbers"
+    assert near.steps.size == 10, "half of odd numbers"
     for tried, best in (((0.5, 0.499, 0.4), 0.499), ((0.499, 0.4989), 0.499), ((0.51, 0.5), 0.51)):
-        assert near.best(tried, lambda units, x, y: x * units) == best
+        assert near.best(tried, lambda units: lambda x, y: x * units) == best
