@@ -1,5 +1,5 @@
-# make demo, make test, make lint, make bench, make docs: each sets up .venv by itself; make test-full sets up .venv-full,
-# make release .venv-release.
+# make demo, make test, make lint, make loops, make bench, make docs: each sets up .venv by itself; make test-full sets up
+# .venv-full, make release .venv-release.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 # What Python makes of modules is kept, whatever the machine says: tests start hundreds of interpreters.
 KEPT := PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo test test-full lint bench fuzz soak docs release clean
+.PHONY: demo test test-full lint loops bench fuzz soak docs release clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -29,6 +29,10 @@ test-full: $(FULL)/.installed
 lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
+
+# The machine code of the simulator's loops, which the first process that needs it makes otherwise.
+loops: $(INSTALLED)
+	@$(ALONE) $(KEPT) $(BIN)/python -c "from openane.simulator.kernels import kernels; kernels()"
 
 bench: $(INSTALLED)
 	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
