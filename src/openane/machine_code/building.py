@@ -37,6 +37,7 @@ try:
     from numba.extending import overload
     from numba.np import arrayobj
 
+    from openane.machine_code.codegen import OBJECT, compiling_parts
     from openane.machine_code.primitives import BYTES, PRIMITIVES
     from openane.machine_code.sequencing import write_sequence
 except ImportError as error:
@@ -65,20 +66,20 @@ class NotAlone(RuntimeError):
 
 def built(loops: Sequence[TaskLoop]) -> bytes:
     """The object with the code of some loops. NotAlone."""
-    with global_compiler_lock:
-        library = _library(loops)
-    needed = {function.name for function in library._final_module.functions if function.is_declaration
-              and not function.name.startswith("llvm.")}
-    if not needed <= OWN:
-        raise NotAlone(f"compiled loops need {', '.join(sorted(needed - OWN))}")
-    code: bytes = library.serialize_using_object_code()[2][0]
-    return code
+    with global_compiler_lock, compiling_parts() as codegen:
+        library = codegen.create_library(OBJECT)
+        _fill(library, loops)
+        needed = {function.name for function in library._final_module.functions if function.is_declaration
+                  and not function.name.startswith("llvm.")}
+        if not needed <= OWN:
+            raise NotAlone(f"compiled loops need {', '.join(sorted(needed - OWN))}")
+        code: bytes = codegen.emitted(library)
+        return code
 
 
-def _library(loops: Sequence[TaskLoop]) -> Any:
-    """The loops and their entries as numba holds them."""
-    making, library = _Making(), cpu_target.target_context.codegen().create_library("loops")
-    library.enable_object_caching()
+def _fill(library: Any, loops: Sequence[TaskLoop]) -> None:
+    """Puts the loops and their entries into a library of numba's."""
+    making = _Making()
     module, entries = library.create_ir_module("entries"), []
     for number, loop in enumerate(loops):
         result = making.compiled(loop)
@@ -87,7 +88,6 @@ def _library(loops: Sequence[TaskLoop]) -> Any:
     write_sequence(module, RecordLayout.of(loops), entries)
     library.add_ir_module(module)
     library.finalize()
-    return library
 
 
 def dispatched(loops: Sequence[TaskLoop]) -> list[Callable[..., Any]]:

@@ -1,6 +1,6 @@
 """The machine code of loops, as functions: kept beside their source, or in the user's cache folder where that cannot be
-written, so that only the first process on a machine compiles them. Others do not import numba, which takes longer than
-running most networks once.
+written, so that only the first process on a machine compiles them, and no two at once. Others do not import numba,
+which takes longer than running most networks once.
 
 What is kept depends on the loops' source, on numba, on LLVM and on the processor. It is loaded by llvmlite, and called
 by ctypes: loops do not hold the interpreter while they run. On systems where that was not tried loops are called by
@@ -22,6 +22,7 @@ from typing import Any
 from openane.cache import Cache, default_folder, source_digest
 from openane.machine_code.described import ENTRY, NEEDED, SEQUENCE, TaskLoop
 from openane.machine_code.records import RecordLayout, Sequencer
+from openane.machine_code.turns import is_taken, turn
 
 SYSTEMS = ("linux", "darwin")
 HEADER = object.__basicsize__
@@ -45,6 +46,12 @@ def functions(loops: Sequence[TaskLoop], name: str) -> Functions:
     found = kept(loops)
     if found is not None:
         return found
+    with turn(_locks(loops)):
+        return kept(loops) or _made(loops, name)
+
+
+def _made(loops: Sequence[TaskLoop], name: str) -> Functions:
+    """Some loops, compiled now."""
     from openane.machine_code import building
 
     if not _is_tried():
@@ -56,6 +63,17 @@ def functions(loops: Sequence[TaskLoop], name: str) -> Functions:
     key = _key(loops)
     any(folder.put(key, {CODE: code}, f"machine code of {name}") for folder in _folders())
     return _loaded(loops, code)
+
+
+def is_made_elsewhere(loops: Sequence[TaskLoop]) -> bool:
+    """Whether another process compiles some loops just now. ImportError without numba."""
+    return is_taken(_locks(loops))
+
+
+def _locks(loops: Sequence[TaskLoop]) -> list[Path]:
+    """Where the lock of those who compile some loops may lie: beside where their code is kept."""
+    key = _key(loops)
+    return [folder.folder / f"{key}.lock" for folder in _folders()] if _is_tried() else []
 
 
 def kept(loops: Sequence[TaskLoop]) -> Functions | None:

@@ -89,9 +89,19 @@ def _named(functions: machine.Functions) -> Kernels:
 
 def worth(spent: float, products: int) -> bool:
     """Whether loops are to be used by a program with so many products, whose runs have taken so many seconds."""
-    if spent >= PATIENCE or kernels.cache_info().currsize:
+    if kernels.cache_info().currsize:
         return True
+    if spent >= PATIENCE:
+        return not _made_elsewhere()
     return (spent >= SOON or products >= MANY) and at_hand()
+
+
+def _made_elsewhere() -> bool:
+    """Whether another process compiles them just now: numpy goes on until they are there."""
+    try:
+        return machine.is_made_elsewhere(_LOOPS)
+    except ImportError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)

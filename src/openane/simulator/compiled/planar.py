@@ -15,6 +15,7 @@ CHUNK = 4096
 FIRST_RELU, PRE_SCALE, NEGATE, ABSOLUTE, SECOND_RELU, SUBTRACT, GAIN, SQUARE, SCALE, BIAS, RELU, KEEP = (
     1 << bit for bit in range(12))
 ALONE, ADD, MULTIPLY, MAXIMUM, MINIMUM = range(5)
+FIRST, SECOND, THIRD, FOURTH = np.arange(5, 25, 5)  # of `places`, the strides of each; see `windows.START`
 
 
 @part
@@ -157,13 +158,13 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
         for left in range(0, width, across):
             columns = min(across, width - left)
             count = rows * columns
-            _fetch(first, places, 5, row, rows, left, columns, words)
+            _fetch(first, places, FIRST, row, rows, left, columns, words)
             found = _numbers(words, count, x)
             nan += found[0]
             infinite += found[1]
             _enter(x, count, flags, numbers[0])
             if function != ALONE:
-                _fetch(second, places, 10, row, rows, left, columns, words)
+                _fetch(second, places, SECOND, row, rows, left, columns, words)
                 found = _numbers(words, count, y)
                 nan += found[0]
                 infinite += found[1]
@@ -171,7 +172,7 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
             if flags & GAIN:
                 for i in range(count):
                     x[i] = x[i] if x[i] == x[i] else ZERO
-                _fetch(gains, places, 15, row, rows, left, columns, words)
+                _fetch(gains, places, THIRD, row, rows, left, columns, words)
                 found = _numbers(words, count, y)
                 nan += found[0]
                 infinite += found[1]
@@ -186,7 +187,7 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
             for i in range(count):
                 result[i] = np.uint16(even(x[i]))
             low, high, signed = survey(result, count, low, high, signed)
-            _spread(result, target, places, 20, row, rows, left, columns)
+            _spread(result, target, places, FOURTH, row, rows, left, columns)
     give_back(words)
     give_back(result)
     give_back(x)
@@ -208,7 +209,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
         for left in range(0, width, across):
             columns = min(across, width - left)
             count = rows * columns
-            _fetch(source, places, 5, row, rows, left, columns, words)
+            _fetch(source, places, FIRST, row, rows, left, columns, words)
             if largest(words, count) >= INFINITE:
                 for i in range(count):
                     size = np.int32(np.int32(words[i]) & MAGNITUDE)
@@ -220,7 +221,7 @@ def _translate_loop(source, target, places, table, copies):  # type: ignore[no-u
                 for i in range(count):
                     words[i] = table[words[i]]
             low, high, signed = survey(words, count, low, high, signed)
-            _spread(words, target, places, 10, row, rows, left, columns)
+            _spread(words, target, places, SECOND, row, rows, left, columns)
     give_back(words)
     return nan, infinite, low, high, signed
 

@@ -16,6 +16,8 @@ from openane.simulator.compiled.loops import CHANNELS, finish_row
 from openane.simulator.compiled.words import survey
 
 ADD, MAXIMUM = 1, 3  # as in `planar`
+START = np.int64(0)
+"""A 0 with the type of variables: numba compiles what is called with a number in the source for that number alone."""
 
 
 @part
@@ -128,7 +130,7 @@ def _tap(ky, kx, phases, down, across):  # type: ignore[no-untyped-def]
 def _add_taps(weights, term, plane, base, ky, taps, phases, down, across, sums, count):  # type: ignore[no-untyped-def]
     """Adds the products of one row of `taps`, in their order; the first term of all is set."""
     start, many = np.uint64(base), np.uint64(count)
-    kx = 0
+    kx = START
     while kx < taps:
         a, u = start + _tap(ky, kx, phases, down, across), weights[term + kx]
         if kx + 2 < taps:
@@ -198,7 +200,8 @@ def _calm(source, places):  # type: ignore[no-untyped-def]
         for b in range(places[1]):
             for c in range(places[2]):
                 begin = a * places[5] + b * places[6] + c * places[7]
-                if _joined(places) and _largest_row(source, begin, 1, (places[3] - 1) * places[8] + width) < INFINITE:
+                joined = (places[3] - 1) * places[8] + width
+                if _joined(places) and _largest_row(source, begin, places[9], joined) < INFINITE:
                     continue
                 for d in range(places[3]):
                     if _largest_row(source, begin + d * places[8], places[9], width) >= INFINITE:
@@ -242,7 +245,7 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
                     else:
                         _decode_plane(source, begin, places, floor, np.float32(0), line, plane, base, phases,
                                       (top, left, down, across))
-            taps, term = weights[a if sets > 1 else 0, channel], 0
+            taps, term = weights[a if sets > 1 else 0, channel], START
             for ky in range(tall):
                 for each in range(inputs):
                     for kz in range(deep):
@@ -252,7 +255,7 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
             _fill_gaps(sums, rows, columns, span)
             more = bias[a if biases > 1 else 0, channel if many > 1 else 0]
             block = words[channel % together]
-            finish_row(sums, 0, run, more, numbers, block)
+            finish_row(sums, START, run, more, numbers, block)
             low, high, signed = survey(block, run, low, high, signed)
             first = channel - channel % together
             if together == 1:
@@ -299,7 +302,7 @@ def _pool_loop(source, places, target, goals, windows, function, fill, scale, fl
         for b in range(places[1]):
             for c in range(places[2]):
                 begin = a * places[5] + b * places[6] + c * places[7]
-                found = _decode_plane(source, begin, places, np.float32(-np.inf), fill, line, plane, 0, phases,
+                found = _decode_plane(source, begin, places, np.float32(-np.inf), fill, line, plane, START, phases,
                                       (top, left, down, across))
                 nan += found[0]
                 infinite += found[1]
