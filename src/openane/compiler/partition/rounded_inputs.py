@@ -44,14 +44,16 @@ def with_rounded_inputs(graph: Graph, hosted: Mapping[int, str], policy: HostPol
     found: dict[int, str] = {}
     for node in graph.nodes:
         made = None if id(node) in hosted else inputs.take(node)
-        if made is None or not policy.rounds(node):
-            continue
-        way = inputs.way(node)
-        if all(policy.rounds(each) or made_of(each) is OfInput.AS_IT_IS for each in way):
-            for each in way:
-                found.setdefault(id(each), WITH_ALL_DIGITS[made])
+        way = [] if made is None else inputs.way(node)
+        if made is not None and _may_compute(policy, node, way):
+            found = dict.fromkeys(map(id, way), WITH_ALL_DIGITS[made]) | found
     left = {id(node) for node in graph.nodes} - found.keys() - hosted.keys()
     return found if left else {}
+
+
+def _may_compute(policy: HostPolicy, node: Node, way: Sequence[Node]) -> bool:
+    """Whether the host may round what a node does, and compute what that is made of."""
+    return policy.rounds(node) and all(policy.rounds(each) or made_of(each) is OfInput.AS_IT_IS for each in way)
 
 
 @dataclass(slots=True)
