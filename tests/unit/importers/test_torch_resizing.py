@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+from unittest import mock
+
 from support.needs import library
 from support.torch_programs import hold, hold_all, image, module
+
+from openane.importers.torch.exported import taken_apart
 
 torch = library("torch")
 F = torch.nn.functional
@@ -42,6 +47,28 @@ def test_samples_at_constant_places_and_at_computed_ones() -> None:
         for mode in ("bilinear", "bicubic") for padding in ("zeros", "border", "reflection")}, image())
     graph = hold(module(lambda x, at: F.grid_sample(x, at, align_corners=True)), image(), grid)
     assert sum(node.op.startswith("gather") for node in graph.nodes) == 4
+
+
+def test_operators_are_taken_apart_all_at_once_and_each_for_itself_where_one_does_not_help() -> None:
+    grid = F.affine_grid(torch.eye(2, 3)[None], [1, 4, 5, 6], align_corners=False)
+
+    def apart(function: object) -> tuple[str, int]:
+        whole = torch.export.ExportedProgram
+        warnings.simplefilter("ignore")  # PyTorch's own
+        program = torch.export.export(module(function), (image(),), strict=False)
+        with mock.patch.object(whole, "run_decompositions", autospec=True, side_effect=whole.run_decompositions) as run:
+            return str(taken_apart(torch, program).graph), run.call_count
+
+    def sampled(x: object) -> object:
+        return F.grid_sample(x, grid, align_corners=False)
+
+    graph, runs = apart(lambda x: F.dropout(sampled(x), 0.5, True))
+    assert "grid_sampler" not in graph
+    assert runs == 2
+    graph, runs = apart(lambda x: torch.nextafter(sampled(x), x.sum()))
+    assert "grid_sampler" not in graph
+    assert "nextafter" in graph
+    assert runs > 2
 
 
 def test_output_padding_beyond_the_padding() -> None:

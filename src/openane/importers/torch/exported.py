@@ -100,11 +100,17 @@ def taken_apart(torch: Any, program: Program) -> Program:
     known = torch._decomp.decomposition_table
     for _ in range(MOST_ROUNDS):
         others = {node.target for node in _computed(program) if node.target in known and _unknown(node.target)}
-        further = {target: known[target] for target in others if _helps(torch, program, table, target)}
-        if not further:
+        if not others:
             break
-        table.update(further)
-        program = program.run_decompositions(table)
+        further = {target: known[target] for target in others}
+        apart = _helped(program, _with(table, further))  # all of them: each for itself takes long, and most help
+        if apart is None:
+            further = {target: known[target] for target in others if len(others) > 1
+                       and _helped(program, _with(table, {target: known[target]})) is not None}
+            if not further:
+                break
+            apart = program.run_decompositions(_with(table, further))
+        table, program = _with(table, further), apart
     return program
 
 
@@ -113,16 +119,22 @@ def _unknown(target: Any) -> bool:
     return not {name, COMPLEX + name, PLACES + name} & OPERATORS.keys()
 
 
-def _helps(torch: Any, program: Program, table: Any, target: Any) -> bool:
-    """Whether PyTorch's definition of an operator is made of the library's others, rather than of its name again among
-    the primitives."""
-    tried = table.copy()
-    tried.update({target: torch._decomp.decomposition_table[target]})
+def _with(table: Any, further: Mapping[Any, Any]) -> Any:
+    """A table of PyTorch's with more operators."""
+    more = table.copy()
+    more.update(further)
+    return more
+
+
+def _helped(program: Program, table: Any) -> Program | None:
+    """The program taken apart by PyTorch's definitions of a table, where these are made of the library's others, rather
+    than of their names again among the primitives; None otherwise."""
     try:
-        apart = program.run_decompositions(tried)
+        apart = program.run_decompositions(table)
     except Exception:  # PyTorch takes some apart into what it does not take itself
-        return False
-    return not any(node.target.namespace == "prims" and _unknown(node.target) for node in _computed(apart))
+        return None
+    known = all(node.target.namespace != "prims" or not _unknown(node.target) for node in _computed(apart))
+    return apart if known else None
 
 
 def _computed(program: Program) -> list[Any]:
