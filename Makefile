@@ -1,4 +1,4 @@
-# make demo, make test, make lint, make loops, make bench, make docs: each sets up .venv by itself; make test-full sets up
+# make demo, make test, make lint, make kept, make bench, make docs: each sets up .venv by itself; make test-full sets up
 # .venv-full, make release .venv-release.
 
 PYTHON ?= python3
@@ -13,7 +13,7 @@ ALONE := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 # What Python makes of modules is kept, whatever the machine says: tests start hundreds of interpreters.
 KEPT := PYTHONDONTWRITEBYTECODE=
 
-.PHONY: demo test test-full lint loops bench fuzz soak docs release clean
+.PHONY: demo test test-full lint kept bench fuzz soak docs release clean
 
 demo: $(INSTALLED)
 	@$(BIN)/python examples/digits/demo.py
@@ -30,9 +30,11 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-# The machine code of the simulator's loops, which the first process that needs it makes otherwise.
-loops: $(INSTALLED)
+# What the first process makes and later ones find: machine code of the simulator's loops, and what Python makes of tests
+# and of all they import.
+kept: $(INSTALLED)
 	@$(ALONE) $(KEPT) $(BIN)/python -c "from openane.simulator.kernels import kernels; kernels()"
+	@$(ALONE) $(KEPT) $(BIN)/python -m pytest -q --collect-only > /dev/null || true  # make test says what is wrong
 
 bench: $(INSTALLED)
 	@set -e; for file in benchmarks/*.py; do $(BIN)/python $$file; done
