@@ -30,8 +30,8 @@ lint: $(INSTALLED)
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 
-# What the first process makes and later ones find: machine code of the simulator's loops, and what Python makes of tests
-# and of all they import.
+# What the first process makes and later ones find: machine code of the simulator's loops, and what Python makes of
+# tests and of all they import.
 kept: $(INSTALLED)
 	@$(ALONE) $(KEPT) $(BIN)/python -c "from openane.simulator.kernels import kernels; kernels()"
 	@$(ALONE) $(KEPT) $(BIN)/python -m pytest -q --collect-only > /dev/null || true  # make test says what is wrong
