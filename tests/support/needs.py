@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import pytest
 from support.system_packages import SYSTEM
+from threadpoolctl import ThreadpoolController
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,8 @@ NEEDS = {
     "minutes": Need(lambda config: config.getoption("full"), "make test-full", full=True),
     "coremltools": _package("coremltools", "pip install 'openane[coreml]'"),
     "numba": _package("numba", "pip install 'openane[fast]'"),
+    "product threads": Need(lambda config: bool(ThreadpoolController().select(user_api="blas").lib_controllers),
+                            "a numpy whose products have threads that threadpoolctl knows"),
     "anecc": Need(_anecc, "install the converter of the Linux driver from the sources of eiln/anecc"),
     "libane": Need(lambda config: bool(os.environ.get("OPENANE_LIBANE")) and all(map(which, ("git", "gcc"))),
                    "set OPENANE_LIBANE to a git repository of eiln/ane; apt-get install git gcc libc6-dev libdrm-dev"),

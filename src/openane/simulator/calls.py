@@ -3,7 +3,9 @@ prepared task is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import extremes
 from openane.simulator.kernels import Kernels
 from openane.simulator.report import TaskReport
+from openane.simulator.threads import Helpers
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,70 @@ class LoopCall:
             report.surveyed(self.stored, *found[-3:])
 
 
+Lane = tuple[LoopCall | Callable[[], object], ...]
+"""What one thread does, one after the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """Lanes that threads go through at the same time: none touches what another stores, and a source that the task
+    itself would read again is none that they store to."""
+
+    lanes: tuple[Lane, ...]
+
+    @staticmethod
+    def of(*lanes: Sequence[LoopCall | Callable[[], object]]) -> Together:
+        """So many lanes."""
+        return Together(tuple(map(tuple, lanes)))
+
+
+TaskCall = LoopCall | Together | Callable[[], object]
+
+
+def flat(calls: Sequence[TaskCall]) -> Iterator[LoopCall | Callable[[], object]]:
+    """All of them for one thread."""
+    for call in calls:
+        if isinstance(call, Together):
+            yield from chain.from_iterable(call.lanes)
+        else:
+            yield call
+
+
+def make(calls: Sequence[TaskCall], kernels: Kernels, report: TaskReport, helpers: Helpers | None) -> bool:
+    """Makes calls now, and reports them; False where a loop leaves its task as it is."""
+    for call in calls:
+        lanes = call.lanes if isinstance(call, Together) else ((call,),)
+        done = [partial(_made, lane, kernels) for lane in lanes]
+        ends = [each() for each in done] if helpers is None or len(done) == 1 else helpers.share(done)
+        if not all(well for well, _ in ends):
+            return False
+        for _, given in ends:
+            for loop, found in given:
+                loop.count(found, report)
+    return True
+
+
+def _made(lane: Lane, kernels: Kernels) -> tuple[bool, list[tuple[LoopCall, Sequence[int]]]]:
+    """Whether all of a lane was done, and what its loops gave."""
+    given = list[tuple[LoopCall, Sequence[int]]]()
+    for call in lane:
+        if not isinstance(call, LoopCall):
+            call()
+            continue
+        found = getattr(kernels, call.loop)(*call.arguments)
+        numbers: Sequence[int] = found if isinstance(found, tuple) else (found,)
+        if any(numbers[:call.zeros]):
+            return False, given
+        given.append((call, numbers))
+    return True, given
+
+
 @dataclass(frozen=True, slots=True)
 class TaskCalls:
     """All that computes a task: calls of loops, and other functions. `follows`: source elements are those that the task
     just before has left decoded."""
 
-    calls: tuple[LoopCall | Callable[[], object], ...]
+    calls: tuple[TaskCall, ...]
     follows: bool = False
 
 

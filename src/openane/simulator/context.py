@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -16,6 +17,7 @@ from openane.simulator.kernels import Kernels
 from openane.simulator.memory import Memory
 from openane.simulator.report import TaskReport
 from openane.simulator.sharing import SharedWeights
+from openane.simulator.threads import WORTH, Helpers, product_threads
 
 _ALIGNED = 16
 
@@ -41,10 +43,15 @@ LOOKUPS = 64
 class Workspace:
     """Scratch memory that all tasks share, for they run one after another: as much as the largest of them needs."""
 
-    def __init__(self, weights: SharedWeights | None = None) -> None:
-        """`weights`: where weights that are constants are looked up, among those of other programs."""
+    def __init__(self, weights: SharedWeights | None = None, products: int = 0) -> None:
+        """`weights`: where weights that are constants are looked up, among those of other programs; `products`: how
+        many a run makes in fast arithmetic."""
         self.encoder = HalfEncoder()
         self.kernels: Kernels | None = None  # until they are brought
+        self.threads = product_threads().allowed if products >= WORTH else 1
+        """That share a run."""
+        self.helpers: Helpers | None = None
+        """They, while a run lasts that they share."""
         self.weights = weights or SharedWeights()
         self.memory = np.empty(0, np.float32)
         """What `floats` gives parts of."""
@@ -55,6 +62,7 @@ class Workspace:
         self._bits = np.empty(0, np.uint16)
         self._lookups: dict[Hashable, Lookup] = {}
         self._apart: dict[tuple[int, ...], Floats] = {}
+        self._slots: dict[int, Floats] = {}
         self._positions: dict[Hashable, np.ndarray] = {}
 
     def lookup(self, key: Hashable) -> Lookup:
@@ -67,6 +75,25 @@ class Workspace:
         """An array equal to `places` (int64), the same one for tasks whose operands lie alike."""
         known = self._positions.setdefault((places.shape, hash(places.tobytes())), places)
         return known if np.array_equal(known, places) else places
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """Threads share the work of a run meanwhile, if there are several."""
+        if self.threads == 1:
+            yield
+            return
+        with product_threads().left_out(), Helpers(self.threads) as self.helpers:
+            try:
+                yield
+            finally:
+                self.helpers = None
+
+    def slot(self, number: int, count: int) -> Floats:
+        """So many float32 with undefined contents, of the memory of one of the parts that threads share, which is valid
+        until the next part of this number."""
+        if self._slots.get(number, self.memory[:0]).size < count:
+            self._slots[number] = np.empty(max(count, self._reserved), np.float32)
+        return self._slots[number][:count]
 
     def reserve(self, count: int) -> None:
         """Makes the memory of `floats` as large as `count` elements when it is first made."""

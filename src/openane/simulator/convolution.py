@@ -14,23 +14,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 
 import numpy as np
 
 from openane.engine import Convolution, MatrixProduct
-from openane.errors import SimulationError
 from openane.rounding import ceil_div
 from openane.simulator.arithmetic import Accumulator, Mode, SumForm, fast, saturate
 from openane.simulator.arithmetic.half import BLOCK, Bits, Floats, has_special
 from openane.simulator.blocks import apart
 from openane.simulator.context import TaskContext, padded
-from openane.simulator.products import BoundProduct, bound_products
+from openane.simulator.products import BoundTile, bound_products
 from openane.simulator.streams import MAP_FROM, read, write
+from openane.simulator.threads import PRODUCTS, cuts, even_tiles
 from openane.simulator.tile_loops import TileLoops
-from openane.simulator.tiles import Tile, TileElements, cut, padded_elements
+from openane.simulator.tiles import Tile, TileElements, TilePlaces, cut, padded_elements, require_places
 from openane.simulator.weights import ConvolutionWeights
+from openane.simulator.window_products import ProductWindows, window_products
 
 WORKSPACE = 1 << 19
 GROUPED = 1 << 18  # column elements up to which a tile takes another group
@@ -48,12 +49,11 @@ class ConvolutionTask:
         if isinstance(operation, Convolution):
             self._kernel, self._stride, self._padding = operation.kernel, operation.stride, operation.padding
             self._unicast = operation.unicast
-        if min(*self._kernel, *self._stride) < 1 or min(self._padding) < 0:
-            raise SimulationError(f"{context.what}: kernel {self._kernel} and stride {self._stride} must be at least "
-                                  f"1, padding {self._padding} at least 0")
+        require_places(self._kernel, self._stride, self._padding, context.what)
         self._source, self._result = self._subsampled(source), result
-        self._terms = (self._unicast or source.shape[1]) * int(np.prod(self._kernel))
+        self._terms = (self._unicast or source.shape[1]) * prod(self._kernel)
         products = result.size * self._terms
+        self._cost = 1 + self._terms // PRODUCTS  # of a result: elements that take as long to read or store
         mode = context.arithmetic.choose(products)
         self._accumulator = Accumulator(mode, context.form.of(products) if mode is Mode.EXACT else SumForm.NUMPY)
         context.report.arithmetic, context.report.form = str(mode), str(self._accumulator.form)
@@ -61,11 +61,13 @@ class ConvolutionTask:
         own = not operation.shared if isinstance(operation, Convolution) else operation.grouped
         self._own = own and result.shape[0] > 1
         self._beside = mode is Mode.EXACT and not self._unicast and not self._own
-        self._pieces = [self._piece(tile) for tile in self._plan()]
+        place = TilePlaces(self._source, result, self._kernel, self._stride, self._padding, self._unicast, self._beside)
+        self._pieces = [place.elements(tile) for tile in self._plan()]
         self._loops = TileLoops(context, operation.input_relu, self._terms, self._beside)
         for piece in self._pieces[:1]:  # the largest
             columns = max(piece.target.size, prod(self._columns_shape(piece.tile, self._by_row)))
-            context.workspace.reserve(padded(prod(piece.shape)) + columns)
+            sums = piece.target.size * (self._kernel[1] if self._by_row else 1)
+            context.workspace.reserve(padded(max(prod(piece.shape), sums)) + columns)
 
     def _rows_pay(self) -> bool:
         """Whether sums over one row of taps at a time are faster than over all of a window's."""
@@ -84,23 +86,23 @@ class ConvolutionTask:
         return source[tuple(steps)]
 
     def _plan(self) -> Iterator[Tile]:
-        _, channels, _, height, width = self._result.shape
-        share = channels
-        if self._unicast:
-            share = max(1, min(channels, WORKSPACE // (self._terms * min(width, BLOCK))))
+        (_, channels, _, height, width), threads = self._result.shape, self._context.workspace.threads
+        share = max(1, min(channels, WORKSPACE // (self._terms * min(width, BLOCK)))) if self._unicast else channels
         per_position = max(self._terms * (share if self._unicast else 1), share)
         positions = max(1, WORKSPACE // per_position)
         across = min(width, positions)
         down = max(1, min(height, positions // across))
-        down = ceil_div(height, ceil_div(height, down))  # as many tiles, of equal size
+        tiles = ceil_div(height, down)
+        if self._accumulator.mode is Mode.FAST and not self._unicast:
+            tiles = even_tiles(tiles, height, across, self._result.size * self._cost, threads)
+        down = ceil_div(height, tiles)  # as many, of equal size
         together = self._together(per_position * down * across)
         yield from cut(self._result.shape, share, down, across, together)
 
     def _together(self, elements: int) -> int:
         """How many groups a tile covers, of so many column elements each."""
-        in_one_call = self._beside or self._unicast or self._accumulator.mode is Mode.FAST
-        if not in_one_call or not apart(self._result):
-            return 1
+        if not (self._beside or self._unicast or self._accumulator.mode is Mode.FAST) or not apart(self._result):
+            return 1  # not one call
         groups = len(self._result)
         most = max(1, min(groups, min(GROUPED, WORKSPACE) // max(elements, 1)))
         return ceil_div(groups, ceil_div(groups, most)) if groups else 1
@@ -114,19 +116,27 @@ class ConvolutionTask:
                 weights = weights.certain()
                 self._compute_tile(piece, weights)
 
-    def products(self, weights: ConvolutionWeights) -> list[BoundProduct]:
+    def products(self, weights: ConvolutionWeights) -> list[BoundTile]:
         """The tiles with everything bound; none where weights or loops are not for that."""
         direct = weights.finite and weights.used is None and self._context.workspace.kernels is not None
-        return self.bound if direct else []
+        return self.bound if direct and not (weights.ordered and not self._is_direct) else []
+
+    @property
+    def _is_direct(self) -> bool:
+        """Whether source elements are the columns of the product."""
+        return self._kernel == self._stride == (1, 1, 1)
 
     @cached_property
-    def bound(self) -> list[BoundProduct]:
+    def bound(self) -> list[BoundTile]:
         """The tiles with everything bound; none where that is not for them."""
-        if self._accumulator.mode is not Mode.FAST or self._unicast or not self._kernel == self._stride == (1, 1, 1):
+        if self._accumulator.mode is not Mode.FAST or self._unicast:
             return []
+        pieces, relu = [(piece, self._sets(piece.tile)) for piece in self._pieces], self._operation.input_relu
         before = [] if self.before is None else vars(self.before).get("bound", [])
-        pieces = [(piece, self._sets(piece.tile)) for piece in self._pieces]
-        return bound_products(self._context, pieces, self._operation.input_relu, self._terms > 1, before)
+        if self._is_direct:
+            return bound_products(self._context, pieces, relu, self._terms, before)
+        windows = ProductWindows(self._kernel, self._stride, self._by_row, relu)
+        return window_products(self._context, pieces, windows, before)
 
     def _compute_tile(self, piece: TileElements, weights: ConvolutionWeights) -> None:
         self._context.workspace.held = None
@@ -199,7 +209,7 @@ class ConvolutionTask:
             return self._channel_sums(tile, values, slab, calm)
         if self._accumulator.mode is Mode.FAST and calm:
             if weights.used is not None and not self._by_row:
-                return fast.stacked_sums(values, self._used_columns(piece, slab, weights.used))
+                return self._shared_sums(values, self._used_columns(piece, slab, weights.used))
             return self._stacked_sums(tile, values, slab, weights.ordered)
         if tile.count > 1:
             return self._sums_by_group(piece, values, slab, weights.finite)
@@ -239,19 +249,31 @@ class ConvolutionTask:
                 sums.append(self._accumulator.outer(own[0].T, columns, finite=calm))
         return np.stack(sums)
 
+    def _shared_sums(self, weights: Floats, columns: Floats) -> Floats:
+        """Of finite numbers in fast arithmetic, by the threads that share the run: the same parts as with loops."""
+        helpers, shape = self._context.workspace.helpers, (len(columns), weights.shape[1], columns.shape[2])
+        threads = self._context.workspace.threads if len(self._pieces) == 1 else 1
+        parts = cuts(*shape[:2], prod(shape) * self._cost, threads)
+        if helpers is None or len(parts) == 1:
+            return fast.stacked_sums(weights, columns)
+        sums = np.empty(shape, np.float32)
+        helpers.share([partial(np.matmul, weights[part if len(weights) > 1 else slice(None), some], columns[part],
+                               out=sums[part, some]) for part, some in parts])
+        return sums
+
     def _stacked_sums(self, tile: Tile, weights: Floats, slab: Floats, ordered: bool = False) -> np.ndarray:
         """Of finite numbers in fast arithmetic."""
         if not self._by_row:
-            return (fast.ordered_sums if ordered else fast.stacked_sums)(weights, self._columns(tile, slab))
+            return (fast.ordered_sums if ordered else self._shared_sums)(weights, self._columns(tile, slab))
         (tall, broad), across = self._kernel[1:], self._stride[2]
         high, wide = tile.rows[1] - tile.rows[0], tile.columns[1] - tile.columns[0]
         columns = self._context.workspace.floats(self._columns_shape(tile, by_row=True), 1)
         for x in range(broad):
             columns[:, :, :, x] = slab[..., x:x + (wide - 1) * across + 1:across]
         flat, count = columns.reshape(tile.count, -1, slab.shape[3] * wide), self._terms // tall
-        total = fast.stacked_sums(weights[..., :count], flat[..., :high * wide])
+        total = self._shared_sums(weights[..., :count], flat[..., :high * wide])
         for row in range(1, tall):
-            total += fast.stacked_sums(weights[..., row * count:(row + 1) * count],
+            total += self._shared_sums(weights[..., row * count:(row + 1) * count],
                                        flat[..., row * wide:(row + high) * wide])
         return total
 
@@ -291,26 +313,6 @@ class ConvolutionTask:
             return ()
         stacks, outputs = (1, tile.count) if self._beside else (tile.count, 1)
         return stacks, tall, self._source.shape[1], deep, broad, outputs, high, wide
-
-    def _piece(self, tile: Tile) -> TileElements:
-        low, high = tile.channels
-        channels = slice(low * self._unicast, high * self._unicast) if self._unicast else slice(None)
-        source = self._source[slice(*tile.groups), channels]
-        inner, outer, extents = [slice(None)] * 2, [slice(None)] * 2, []
-        places = zip(((tile.depth, tile.depth + 1), tile.rows, tile.columns), self._stride, self._kernel,
-                     self._padding, source.shape[2:], strict=True)
-        for (first, last), stride, taps, padding, size in places:
-            start, extent = first * stride - padding, (last - first - 1) * stride + taps
-            begin, end = max(start, 0), min(start + extent, size)
-            outer.append(slice(begin, max(end, begin)))
-            inner.append(slice(begin - start, max(end, begin) - start))
-            extents.append(extent)
-        raw = source[tuple(outer)]
-        target = self._result[slice(*tile.groups), low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
-        if self._beside:
-            raw, target = raw.swapaxes(0, 1), target.swapaxes(0, 1)
-        shape = (*raw.shape[:2], *extents)
-        return TileElements(tile, raw, shape, None if raw.shape == shape else tuple(inner), target)
 
     def _slab(self, piece: TileElements) -> Floats:
         """The source elements a tile needs as float32, zeros where they are padding."""

@@ -54,7 +54,7 @@ class LoadedProgram:
         self._arithmetic = Mode.FAST if variation.float32 else arithmetic
         products = [*map(multiplications, self.operations)]
         self._form, self._products = SumForm.choose(arithmetic, products), sum(products)
-        self._workspace = Workspace(weights)
+        self._workspace = Workspace(weights, sum(n for n in products if self._arithmetic.choose(n) is Mode.FAST))
         self._owns_constants, self.unpacked, self._spent = False, False, 0.0
         self._tasks = self._prepare_all()
         if not verified:
@@ -186,7 +186,7 @@ class LoadedProgram:
         self._workspace.held = None
         tasks: Sequence[TaskReport] | None = None
         start = time.perf_counter()
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), self._workspace.shared():
             if self._variation.computes:
                 self._run_varied()
             elif seen is None:

@@ -18,7 +18,7 @@ from openane.machine_code.laying import LOOPS
 from openane.machine_code.patience import WEIGHTS
 from openane.machine_code.records import Sequencer
 from openane.record_classes import dataclass
-from openane.simulator.compiled import loops, packed, planar, reducing, windows
+from openane.simulator.compiled import columns, loops, packed, planar, reducing, windows
 
 PATIENCE = 0.5
 """Seconds of runs after which loops that were not kept are compiled."""
@@ -45,11 +45,12 @@ class Kernels:
     reduce: Callable[..., None]
     finish: Callable[..., tuple[int, int, int]]
     packed: Callable[..., int]
+    columns: Callable[..., bool]
     sequencer: Sequencer | None = None
 
 
 _LOOPS = (loops.LOAD, loops.GATHER, loops.STORE, loops.STORE_DOUBLES, windows.CHANNEL, planar.PLANAR, planar.TRANSLATE,
-          windows.POOL, reducing.REDUCE, reducing.FINISH, packed.PACKED)
+          windows.POOL, reducing.REDUCE, reducing.FINISH, packed.PACKED, columns.COLUMNS)
 NUMBERS = {field.name: number for number, field in enumerate(fields(Kernels)[:len(_LOOPS)])}
 """The place of each among the loops, which are in the order of `Kernels`."""
 

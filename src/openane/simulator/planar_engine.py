@@ -15,7 +15,7 @@ from openane.engine import Elementwise, GainOffset, PlanarOperation, Pool, Pooli
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.calls import PreparedTask
+from openane.simulator.calls import PreparedTask, TaskCalls, Together
 from openane.simulator.context import TaskContext
 from openane.simulator.memory import OperandArray
 from openane.simulator.planar_functions import (
@@ -124,9 +124,15 @@ class Pooler(PreparedTask):
         for number, part in enumerate(self._parts):
             loop = self._loops[number] if self._loops is not None and workspace.kernels is not None else None
             if loop is not None and workspace.kernels is not None:
-                loop(workspace.kernels, self._context.report)
+                loop.call.bound(workspace.kernels, self._context.report)()
                 continue
             write(self._pool(self._source[part]), self._result[part], self._context, to_even=True)
+
+    def calls(self, before: object) -> TaskCalls | None:
+        """Those of the planes."""
+        found = [loop.call for loop in self._loops or () if loop is not None]
+        whole = found and len(found) == len(self._parts)
+        return TaskCalls((Together.of(*([call] for call in found)),)) if whole else None
 
     def _loop(self, part: tuple[slice, ...]) -> PoolLoop | None:
         """The compiled loop for some planes; None where it does not know the operation."""

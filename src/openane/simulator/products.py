@@ -5,48 +5,152 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from math import prod
 
 import numpy as np
 
 from openane.simulator.arithmetic.half import Floats
-from openane.simulator.calls import LoopCall, TaskCalls
-from openane.simulator.context import TaskContext
+from openane.simulator.calls import Lane, LoopCall, TaskCall, TaskCalls, Together, flat, make
+from openane.simulator.context import TaskContext, padded
 from openane.simulator.kernels import Flat, Kernels
 from openane.simulator.post import PostStage
 from openane.simulator.stores import SourceReader, SumStorer
+from openane.simulator.threads import PRODUCTS, Cut, cuts
 from openane.simulator.tiles import TileElements
 from openane.simulator.weights import ConvolutionWeights
 
 Views = tuple[Floats, Floats, Floats]
 
 
-class BoundProduct:
-    """One tile: numbers behind words, a product, and the stage back to words."""
+class BoundTile:
+    """A tile from words to words, everything bound."""
 
-    def __init__(self, context: TaskContext, piece: TileElements, reader: SourceReader, storer: SumStorer,
-                 sets: slice, whole: bool) -> None:
-        """`sets` are those of the weights that the tile's groups have; `whole`: it is the only tile."""
+    def __init__(self, context: TaskContext, piece: TileElements, sets: slice, whole: bool, terms: int) -> None:
+        """`sets` are those of the weights that the tile's groups have; `whole`: it is the only tile; sums of more than
+        one of the `terms` have the accumulator's range."""
         self._workspace, self._report, self._piece = context.workspace, context.report, piece
-        self._reader, self._storer = reader, storer
-        self._part = sets, slice(*piece.tile.channels)
-        self._whole = whole
+        self._part, self._whole, self._terms = (sets, slice(*piece.tile.channels)), whole, terms
+        self.threads = 1 if np.may_share_memory(piece.source, piece.target) else self._workspace.threads
+        """That share it: one where what was stored could be read again, and where they share the tiles."""
+        self.slot = 0
+        """Which memory it uses."""
+        self._memory: np.ndarray | None = None
+        self._storers: dict[int, list[tuple[Cut, SumStorer]]] = {}
+        self.source: BoundTile | None = None
+        """The one before, where that leaves the elements of this one's source decoded."""
+
+    def __call__(self, weights: ConvolutionWeights) -> bool:
+        """Computes it with finite weights. False, and nothing done, where a source element is not finite or the stage
+        has a table."""
+        raise NotImplementedError
+
+    def calls(self, weights: ConvolutionWeights, follows: bool) -> list[TaskCall]:
+        """What does the same in memory that stays, also where the workspace has other memory later. `follows`: source
+        elements are decoded by the one before."""
+        raise NotImplementedError
+
+    def reads_as(self, other: BoundTile) -> bool:
+        """Whether it reads the same words to the same places."""
+        raise NotImplementedError
+
+    def follow(self, before: BoundTile) -> None:
+        """Takes the elements that `before`, which is computed just before this, has decoded, if they are the same
+        and it leaves them as they are in memory."""
+        kept = self.reads_as(before) and not np.may_share_memory(before._piece.target, self._piece.source)
+        self.source = before if kept else None
+
+    def follows(self, before: Sequence[BoundTile]) -> bool:
+        """Whether its source elements are decoded when the only one of `before` was just computed."""
+        return len(before) == 1 and self._decoded(before[0])
+
+    def is_apart(self, others: Sequence[BoundTile]) -> bool:
+        """Whether the memory of its source is none that any of them stores to."""
+        return not any(each.stores_to(self._piece.source) for each in others)
+
+    def stores_to(self, array: np.ndarray) -> bool:
+        """Whether it may store to the memory of an array."""
+        return np.may_share_memory(array, self._piece.target)
+
+    def _decoded(self, held: object) -> bool:
+        """Whether the source elements lie decoded where this one looks for them."""
+        source = self.source
+        return source is not None and held is source and source._memory is self._memory
+
+    def _values(self, weights: ConvolutionWeights) -> Floats:
+        """The tile's weights [sets, channels, terms]."""
+        return weights.values if self._whole else weights.values[self._part]
+
+    def _lanes(self, weights: ConvolutionWeights, columns: Sequence[Floats], sums: Floats, threads: int) -> list[Lane]:
+        """Products and what stores their sums, by so many threads: `columns` [groups, terms, positions] of each part
+        of the `sums` [parts, groups, channels, positions]."""
+        values, terms, found = self._values(weights), columns[0].shape[1], list[Lane]()
+        for (part, some), store in self._stores(weights, sums, threads):
+            own = part if len(values) > 1 else slice(None)
+            products = [partial(np.matmul, values[own, some, number * terms:(number + 1) * terms], one[part],
+                                out=sums[number, part, some]) for number, one in enumerate(columns)]
+            found.append((*products, store))
+        return found
+
+    def _stores(self, weights: ConvolutionWeights, sums: Floats, threads: int) -> list[tuple[Cut, LoopCall]]:
+        """What stores the sums [parts, groups, channels, positions], by so many threads."""
+        groups, channels, *_ = self._piece.target.shape
+        positions, flat, parts = sums.shape[-1], sums.reshape(-1), (len(sums), groups * channels * sums.shape[-1])
+        found = []
+        for (part, some), storer in self._storers_for(threads):
+            bias = weights.bias
+            if bias is not None:
+                bias = bias[self._part][part if len(bias) > 1 else slice(None), some]
+            start = (part.start * channels + some.start) * positions
+            found.append(((part, some), storer.call(flat[start:], bias, weights.stage.post, parts)))
+        return found
+
+    def _storers_for(self, threads: int) -> list[tuple[Cut, SumStorer]]:
+        target = self._piece.target
+        groups, channels, *_ = target.shape
+        parts = cuts(groups, channels, target.size * (1 + self._terms // PRODUCTS), threads)
+        if len(parts) not in self._storers:
+            made = []
+            for cut in parts:
+                flat = Flat.of(target[cut][:, :, None])
+                assert flat is not None, "all of it has a form for the loop"
+                made.append((cut, SumStorer(target[cut], flat, 1, self._terms > 1)))
+            self._storers[len(parts)] = made
+        return self._storers[len(parts)]
+
+    def _floats(self, first: tuple[int, ...], second: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Two arrays of the workspace."""
+        if self.slot:
+            size = padded(prod(first))
+            memory = self._workspace.slot(self.slot, size + prod(second))
+            self._memory = self._workspace.memory
+            return memory[:prod(first)].reshape(first), memory[size:size + prod(second)].reshape(second)
+        while True:  # the second may need new memory
+            arrays = self._workspace.floats(first), self._workspace.floats(second, 1)
+            if np.may_share_memory(arrays[0], self._workspace.memory):
+                break
+        self._memory = self._workspace.memory
+        return arrays
+
+
+class BoundProduct(BoundTile):
+    """One whose source elements are the columns of the product: numbers behind words, a product, and the stage back to
+    words."""
+
+    def __init__(self, context: TaskContext, piece: TileElements, reader: SourceReader, sets: slice, whole: bool,
+                 terms: int) -> None:
+        super().__init__(context, piece, sets, whole, terms)
+        self._reader = reader
         self._stage: PostStage | None = None
         self._bias: Floats | None = None
         self._store: Callable[[], None] | None = None
-        self._memory: np.ndarray | None = None
         self._views: Views | None = None
-        self.source: BoundProduct | None = None
-        """The one before, where that leaves the elements of this one's source decoded."""
 
-    def follow(self, before: BoundProduct) -> None:
-        """Takes the elements that `before`, which is computed just before this, has decoded, if they are the same
-        and it leaves them as they are in memory."""
-        same = self._piece.shape == before._piece.shape and self._reader.alike(before._reader)
-        kept = same and not np.may_share_memory(before._piece.target, self._piece.source)
-        self.source = before if kept else None
+    def reads_as(self, other: BoundTile) -> bool:
+        """Whether the other one's elements are the same words."""
+        return (isinstance(other, BoundProduct) and self._piece.shape == other._piece.shape
+                and self._reader.alike(other._reader))
 
     def __call__(self, weights: ConvolutionWeights) -> bool:
-        """Finite weights. False, and nothing done, where a source element is not finite or the stage has a table."""
         kernels, workspace = self._workspace.kernels, self._workspace
         if kernels is None or weights.stage.table is not None:
             return False
@@ -61,92 +165,88 @@ class BoundProduct:
             if kernels.packed(weights.packed.words, weights.packed.runs, columns.reshape(-1), sums.reshape(-1),
                               weights.assumed):
                 return False
+            self._bound_store(kernels, weights, sums)()
         else:
-            np.matmul(weights.values if self._whole else weights.values[self._part], columns, out=sums)
-        self._bound_store(kernels, weights, sums)()
+            make([Together.of(*self._lanes(weights, [columns], sums[None], self.threads))], kernels, self._report,
+                 workspace.helpers)
         workspace.held = self
         return True
 
-    def calls(self, weights: ConvolutionWeights, follows: bool) -> list[LoopCall | Callable[[], object]]:
-        """What does the same in memory that stays, also where the workspace has other memory later. `follows`: source
-        elements are decoded by the one before."""
+    def calls(self, weights: ConvolutionWeights, follows: bool) -> list[TaskCall]:
+        """Elements by parts of the channels, then products and stores by parts of the results."""
         slab, columns, sums = self._views or self._bind()
-        loads = [] if follows else self._reader.calls(slab)
-        stores = self._storing(weights, sums)
+        loads = [] if follows else self._reader.calls(slab, self.threads)
         packed = weights.packed
         if self._whole and packed is not None:
             return [*loads, LoopCall("packed", (packed.words, packed.runs, columns.reshape(-1), sums.reshape(-1),
-                                                weights.assumed), zeros=1), stores]
-        values = weights.values if self._whole else weights.values[self._part]
-        return [*loads, partial(np.matmul, values, columns, out=sums), stores]
-
-    def follows(self, before: Sequence[BoundProduct]) -> bool:
-        """Whether its source elements are decoded when the only one of `before` was just computed."""
-        return len(before) == 1 and self._decoded(before[0])
-
-    def is_apart(self, others: Sequence[BoundProduct]) -> bool:
-        """Whether the memory of its source is none that any of them stores to."""
-        return not any(np.may_share_memory(self._piece.source, each._piece.target) for each in others)
-
-    def _decoded(self, held: object) -> bool:
-        """Whether the source elements lie decoded where this one looks for them."""
-        source = self.source
-        return source is not None and held is source and source._memory is self._memory
+                                                weights.assumed), zeros=1), self._stores(weights, sums[None], 1)[0][1]]
+        return [*loads, Together.of(*self._lanes(weights, [columns], sums[None], self.threads))]
 
     def _bound_store(self, kernels: Kernels, weights: ConvolutionWeights, sums: Floats) -> Callable[[], None]:
         """What stores the sums, bound again where the stage is another one."""
         if self._store is None or weights.stage is not self._stage or weights.bias is not self._bias:
             self._stage, self._bias = weights.stage, weights.bias
-            self._store = self._storing(weights, sums).bound(kernels, self._report)
+            self._store = self._stores(weights, sums[None], 1)[0][1].bound(kernels, self._report)
         return self._store
-
-    def _storing(self, weights: ConvolutionWeights, sums: Floats) -> LoopCall:
-        """The call that stores the sums."""
-        bias = None if weights.bias is None else weights.bias[self._part]
-        return self._storer.call(sums, bias, weights.stage.post)
 
     def _bind(self) -> Views:
         """Memory of the workspace for the elements (as they are read, and as columns) and the sums."""
-        tile, shape = self._piece.tile, self._piece.shape
-        high, wide = self._piece.target.shape[2:]
-        channels = tile.channels[1] - tile.channels[0]
-        sums = (tile.count, channels, high * wide)
-        while True:  # the second may need new memory
-            slab = self._workspace.floats(shape)
-            found = self._workspace.floats(sums, 1)
-            if np.may_share_memory(slab, self._workspace.memory):
-                break
-        self._memory, self._store = self._workspace.memory, None
-        self._views = slab.reshape(-1), slab.reshape(tile.count, shape[1], -1), found
+        shape, (groups, channels, high, wide) = self._piece.shape, self._piece.target.shape
+        slab, sums = self._floats(shape, (groups, channels, high * wide))
+        self._store = None
+        self._views = slab.reshape(-1), slab.reshape(groups, shape[1], -1), sums
         return self._views
 
 
-def bound_products(context: TaskContext, pieces: Sequence[tuple[TileElements, slice]], relu: bool, limited: bool,
-                   before: Sequence[BoundProduct]) -> list[BoundProduct]:
+def has_form(piece: TileElements) -> bool:
+    """Whether loops take the operands of a tile."""
+    return (piece.source.dtype == piece.target.dtype == np.uint16 and Flat.of(piece.source) is not None
+            and Flat.of(piece.target[:, :, None]) is not None)
+
+
+def bound_products(context: TaskContext, pieces: Sequence[tuple[TileElements, slice]], relu: bool, terms: int,
+                   before: Sequence[BoundTile]) -> list[BoundTile]:
     """The tiles of one task, with the sets of weights each has; none where an operand has no form for the loops.
-    `relu`: no source element is below zero; `limited`: sums have the accumulator's range; `before` are those of the
-    task just before."""
+    `relu`: no source element is below zero; a sum is one of so many `terms`; `before` are those of the task just
+    before."""
     found = []
     for piece, sets in pieces:
-        halves = piece.source.dtype == piece.target.dtype == np.uint16
-        source, target = (Flat.of(piece.source), Flat.of(piece.target[:, :, None])) if halves else (None, None)
-        if source is None or target is None:
+        if not has_form(piece):
             return []
+        source = Flat.of(piece.source)
+        assert source is not None, "has_form says so"
         reader = SourceReader(source, piece.inside, piece.shape, relu)
-        found.append(BoundProduct(context, piece, reader, SumStorer(piece.target, target, 1, limited), sets,
-                                  len(pieces) == 1))
-    if len(found) == len(before) == 1:
-        found[0].follow(before[0])
-    return found
+        found.append(BoundProduct(context, piece, reader, sets, len(pieces) == 1, terms))
+    return related(found, before)
 
 
-def product_calls(products: Sequence[BoundProduct], weights: ConvolutionWeights, reads: Sequence[LoopCall],
-                  before: Sequence[BoundProduct]) -> TaskCalls | None:
+def related(tiles: Sequence[BoundTile], before: Sequence[BoundTile]) -> list[BoundTile]:
+    """Tiles of one task, told which memory they use where threads share them, and an only one what is computed just
+    before it, by `before`."""
+    if len(tiles) == len(before) == 1:
+        tiles[0].follow(before[0])
+    slots = min(len(tiles), max((each.threads for each in tiles), default=1))
+    for number, each in enumerate(tiles):
+        if len(tiles) > 1:
+            each.slot, each.threads = number * slots // len(tiles), 1
+    return [*tiles]
+
+
+def product_calls(products: Sequence[BoundTile], weights: ConvolutionWeights, reads: Sequence[LoopCall],
+                  before: Sequence[BoundTile]) -> TaskCalls | None:
     """What computes all tiles of a task, whose weights are read by `reads`; `before` are those of the one that is
-    computed just before, if it is by such calls. None without tiles, and where one of several is read where another was
-    stored: what is done in part could not be done again."""
-    alone = len(products) == 1
-    if not products or not (alone or (not weights.assumed and all(each.is_apart(products) for each in products))):
+    computed just before, if it is by such calls. None without tiles, and where one of several, or the weights, are read
+    where another was stored: what is done in part could not be done again."""
+    if not products:
         return None
-    follows = alone and products[0].follows(before)
-    return TaskCalls((*reads, *(call for each in products for call in each.calls(weights, follows))), follows)
+    if len(products) == 1:
+        follows = products[0].follows(before)
+        return TaskCalls((*reads, *products[0].calls(weights, follows)), follows)
+    read = [each for call in reads for each in call.arguments if isinstance(each, np.ndarray)]
+    again = any(each.stores_to(array) for each in products for array in read)
+    if again or weights.assumed or not all(each.is_apart(products) for each in products):
+        return None
+    lanes = dict[int, list[LoopCall | Callable[[], object]]]()
+    for each in products:
+        lanes.setdefault(each.slot, []).extend(flat(each.calls(weights, follows=False)))
+    return TaskCalls((*reads, Together.of(*lanes.values())))

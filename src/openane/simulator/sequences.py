@@ -8,14 +8,15 @@ executed as if there were no sequence: the numbers are the same either way.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import chain, pairwise
 
 import numpy as np
 
 from openane.machine_code.records import RecordLayout, Sequencer
 from openane.record_classes import dataclass, many_records
 from openane.simulator.arithmetic.half import count_infinite
-from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask
+from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask, Together
 from openane.simulator.context import Workspace
 from openane.simulator.kernels import NUMBERS
 from openane.simulator.report import TaskReport, TaskReports
@@ -43,13 +44,28 @@ class RunStep:
             store()
 
 
+Part = tuple[int, int] | Callable[[], object]
+"""Rows from one up to another, or another function."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """What is done between two rows of records, and for which step; None: the step is executed alone."""
+    """What is done between two rows of records, and for which step: an action, or `lanes` that threads go through at
+    the same time, whose rows end before row `end`; neither: the step is executed alone."""
 
     row: int
     step: int
-    action: Callable[[], object] | None
+    action: Callable[[], object] | None = None
+    lanes: tuple[tuple[Part, ...], ...] = ()
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _LaneEnd:
+    """How a lane ended: rows that have stored infinities, and whether one of the rows was not done."""
+
+    infinite: list[int]
+    left: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +118,14 @@ class RunSequence:
         self._infinite, alone = {}, set(self._always_alone)
         for pause in self._pauses:
             row, last_alone = self._advance(row, pause.row, last_alone, alone)
-            if pause.step > last_alone:
-                if pause.action is None:
-                    self._execute(pause.step)
-                else:
-                    pause.action()
+            if pause.step <= last_alone:
+                continue
+            if pause.lanes:
+                row, last_alone = self._advance_together(pause, last_alone, alone)
+            elif pause.action is not None:
+                pause.action()
+            else:
+                self._execute(pause.step)
         self._advance(row, len(self._calls), last_alone, alone)
         return self._reports(alone)
 
@@ -118,14 +137,39 @@ class RunSequence:
         self._follows.append(found is not None and found.follows)
         if found is None:
             self._always_alone.add(number)
-            self._pauses.append(_Pause(len(self._calls), number, None))
+            self._pauses.append(_Pause(len(self._calls), number))
             return
         for call in found.calls:
-            if isinstance(call, LoopCall):
-                self._calls.append(call)
-                self._owner.append(number)
+            if isinstance(call, Together):
+                self._append_together(number, call)
             else:
-                self._pauses.append(_Pause(len(self._calls), number, call))
+                self._append_call(number, call)
+
+    def _append_call(self, number: int, call: LoopCall | Callable[[], object]) -> None:
+        if isinstance(call, LoopCall):
+            self._calls.append(call)
+            self._owner.append(number)
+        else:
+            self._pauses.append(_Pause(len(self._calls), number, call))
+
+    def _append_together(self, number: int, together: Together) -> None:
+        """Lanes of a step; what one thread does is done in their order."""
+        if min(len(together.lanes), self._workspace.threads) <= 1:
+            for call in chain.from_iterable(together.lanes):
+                self._append_call(number, call)
+            return
+        first, lanes = len(self._calls), list[tuple[Part, ...]]()
+        for lane in together.lanes:
+            parts = list[Part]()
+            for call in lane:
+                if isinstance(call, LoopCall):
+                    self._calls.append(call)
+                    self._owner.append(number)
+                    parts.append((len(self._calls) - 1, len(self._calls)))
+                else:
+                    parts.append(call)
+            lanes.append(tuple(parts))
+        self._pauses.append(_Pause(first, number, lanes=tuple(lanes), end=len(self._calls)))
 
     def _written(self, layout: RecordLayout) -> np.ndarray:
         """A row of every call."""
@@ -151,6 +195,37 @@ class RunSequence:
                 reached = self._first[last_alone + 1]
             row = reached
         return row, last_alone
+
+    def _advance_together(self, pause: _Pause, last_alone: int, alone: set[int]) -> tuple[int, int]:
+        """Goes through the lanes of a step; the same as for `_advance`."""
+        helpers = self._workspace.helpers
+        assert helpers is not None, "there are lanes where several threads share a run"
+        ends = helpers.share([partial(self._run_lane, lane) for lane in pause.lanes])
+        if any(each.left for each in ends):
+            last_alone = self._execute_alone(pause.step, alone)
+            return self._first[last_alone + 1], last_alone
+        for each in ends:
+            for row in each.infinite:
+                self._count_infinities(row)
+        return pause.end, last_alone
+
+    def _run_lane(self, lane: tuple[Part, ...]) -> _LaneEnd:
+        """Goes through one lane, up to a row that is not done."""
+        infinite = list[int]()
+        for part in lane:
+            if not isinstance(part, tuple):
+                part()
+                continue
+            row, end = part
+            while row < end:
+                reached = self._run(self._address, row, end)
+                if reached < 0:
+                    reached = -1 - reached
+                    infinite.append(reached - 1)
+                elif reached < end:
+                    return _LaneEnd(infinite, left=True)
+                row = reached
+        return _LaneEnd(infinite, left=False)
 
     def _count_infinities(self, row: int) -> None:
         stored, step = self._calls[row].stored, self._owner[row]

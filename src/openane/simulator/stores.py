@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from math import prod
 
 import numpy as np
 
 from openane.engine import Activation, Post
 from openane.simulator.arithmetic.exact import SATURATION
 from openane.simulator.arithmetic.half import Floats
-from openane.simulator.calls import LoopCall
+from openane.simulator.calls import LoopCall, TaskCall, Together
 from openane.simulator.kernels import NEUTRAL, Flat, Kernels, contiguous, placed
 from openane.simulator.report import TaskReport
+from openane.simulator.threads import cuts
 
 
 class SourceReader:
@@ -23,6 +24,7 @@ class SourceReader:
         """Into an array of `shape` [five extents], at the places `inside` of it (its last dimensions); `fill`
         elsewhere."""
         self._source, self._padded, self._fill = source.elements, inside is not None, fill
+        self._array, self._inside, self._shape, self._relu = source.owner, inside, shape, relu
         strides = contiguous(shape)
         self._start = sum(part.start * s for part, s in zip(inside, strides[-len(inside):], strict=True)
                           if part.start) if inside is not None else 0
@@ -39,10 +41,23 @@ class SourceReader:
         """Reads into `out` (one run of memory); False where some are not finite, and `out` then holds nothing."""
         return self._load(kernels, out) == (0, 0)
 
-    def calls(self, out: Floats) -> list[LoopCall | Callable[[], object]]:
-        """What reads into `out` (one run of memory), where all are finite."""
+    def calls(self, out: Floats, threads: int) -> list[TaskCall]:
+        """What reads into `out` (one run of memory), where all are finite, by so many threads."""
         fill = [partial(out.fill, self._fill)] if self._padded else []
-        return [*fill, LoopCall("load", self._arguments(out), zeros=2)]
+        return [*fill, Together.of(*([LoopCall("load", each._arguments(out[start:]), zeros=2)]
+                                     for start, each in self._shared(threads)))]
+
+    def _shared(self, threads: int) -> list[tuple[int, SourceReader]]:
+        """Readers of parts, and where what they read begins."""
+        array, (groups, channels, *extents) = self._array, self._shape
+        found = []
+        for part, some in cuts(groups, channels, array.size, threads):
+            source = Flat.of(array[part, some])
+            assert source is not None, "all of it has a form for the loop"
+            shape = (part.stop - part.start, some.stop - some.start, *extents)
+            found.append(((part.start * channels + some.start) * prod(extents),
+                          SourceReader(source, self._inside, shape, self._relu, self._fill)))
+        return found
 
     def _load(self, kernels: Kernels, out: Floats) -> tuple[int, int]:
         if self._padded:
@@ -79,6 +94,10 @@ class StageNumbers:
         return self._known[kind]
 
 
+ALONE = (1, 0)
+"""Sums of one part."""
+
+
 class SumStorer:
     """Stores sums of one tile: bias row, range of the accumulator, post stage, rounding."""
 
@@ -87,15 +106,15 @@ class SumStorer:
         the other one of the first two."""
         self._array, self._target, self._channels = target, flat, channels
         self._stage = StageNumbers(limited)
-        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._kept: dict[tuple[int, ...], np.ndarray] = {}
 
     def __call__(self, kernels: Kernels, sums: np.ndarray, bias: np.ndarray | None, post: Post,
                  report: TaskReport) -> None:
         """`sums` are float32 or float64. The stage has no table."""
         self.call(sums, bias, post).bound(kernels, report)()
 
-    def call(self, sums: np.ndarray, bias: np.ndarray | None, post: Post) -> LoopCall:
-        """What stores the numbers that lie in `sums` then."""
+    def call(self, sums: np.ndarray, bias: np.ndarray | None, post: Post, parts: tuple[int, int] = ALONE) -> LoopCall:
+        """What stores the numbers that lie in `sums` then: every one of so many `parts`, which lie so far apart."""
         kind = sums.dtype.type
         settings = self._stage.of(post, kind)
         biases = NO_BIAS[kind] if bias is None else np.ascontiguousarray(bias, kind)
@@ -103,11 +122,11 @@ class SumStorer:
         steps = (channels if sets > 1 else 0, 1 if channels > 1 else 0)
         if self._channels == 0:
             steps = steps[::-1]
-        places = self._kept.get(steps)
+        places = self._kept.get(steps + parts)
         if places is None:
-            places = self._kept[steps] = placed(self._target.shape, self._target.strides,
-                                               contiguous(self._target.shape), (*steps, 0, 0, 0),
-                                               apart=2 if any(steps) else 0)
+            placing = placed(self._target.shape, self._target.strides, contiguous(self._target.shape),
+                             (*steps, 0, 0, 0), apart=2 if any(steps) else 0)
+            places = self._kept[steps + parts] = np.append(placing, parts)
         return LoopCall("store" if kind is np.float32 else "store_doubles",
                         (sums.reshape(-1), biases.reshape(-1), settings, self._target.elements, places),
                         stored=self._array)
@@ -162,9 +181,8 @@ class PoolLoop:
         return None if flat is None or target is None else PoolLoop(flat, target, result, shape, inside, windows,
                                                                     function, fill, scale, relu)
 
-    def __call__(self, kernels: Kernels, report: TaskReport) -> None:
-        """Pools all planes."""
-        nan, infinite, *found = kernels.pool(self._source, self._places, self._target, self._goals, *self._settings)
-        if nan or infinite:
-            report.met(nan, infinite)
-        report.surveyed(self._result, *found)
+    @property
+    def call(self) -> LoopCall:
+        """What pools all planes."""
+        return LoopCall("pool", (self._source, self._places, self._target, self._goals, *self._settings), reads=True,
+                        stored=self._result)

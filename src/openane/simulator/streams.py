@@ -19,11 +19,12 @@ from openane.simulator.arithmetic.half import (
     encode_even,
 )
 from openane.simulator.blocks import paired_blocks
-from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
+from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls, Together
 from openane.simulator.chunks import ChunkTask, Recipe, TranslateTask
 from openane.simulator.context import Lookup, TaskContext
 from openane.simulator.memory import OperandArray
 from openane.simulator.report import TaskReport
+from openane.simulator.threads import Cut, cuts
 
 Function = Callable[..., np.ndarray]
 """Takes one contiguous float32 array per operand, which it may overwrite; returns an array of their shape."""
@@ -67,6 +68,11 @@ def write(values: np.ndarray, target: np.ndarray, context: TaskContext, *, to_ev
     target[...] = bits
 
 
+def _part(array: np.ndarray, cut: Cut) -> np.ndarray:
+    """Some groups and channels of an operand, which is broadcast where it has one."""
+    return array[tuple(part if extent > 1 else slice(None) for part, extent in zip(cut, array.shape, strict=False))]
+
+
 class ElementwiseTask(PreparedTask):
     """One prepared element-by-element task."""
 
@@ -85,8 +91,7 @@ class ElementwiseTask(PreparedTask):
         self._arrays, self._recipe = arrays, recipe
         self._call: LoopCall | None = None
         self._bound: Callable[[], None] | None = None
-        self._translation: TranslateTask | None = None
-        self._translates = halves and len(sources) == 1 and recipe is None
+        self._by_loops = recipe is not None or (halves and len(sources) == 1)
         self._lookup: Lookup | None = None
         if function is not None and len(sources) == 1 and halves:
             self._lookup = Lookup() if key is None else context.workspace.lookup((key, to_even))
@@ -110,21 +115,30 @@ class ElementwiseTask(PreparedTask):
             step(*block)
 
     def calls(self, before: object) -> TaskCalls | None:
-        """One of a loop."""
-        return None if self._call is None else TaskCalls((self._call,))
+        """Those of one loop, for a part of the elements each."""
+        if self._call is None:
+            return None
+        groups, channels, *_ = self._arrays[-1].shape
+        parts = cuts(groups, channels, self._size, self._context.workspace.threads)
+        calls = [self._call] if len(parts) == 1 else [self._loop([_part(array, cut) for array in self._arrays])
+                                                      for cut in parts]
+        return TaskCalls((Together.of(*([call] for call in calls if call is not None)),))
 
     def _by_loop(self) -> LoopCall | None:
         """What computes everything by the compiled loop; None where that cannot be, or not yet."""
-        if self._recipe is not None:
-            chunks, self._recipe = ChunkTask.of(self._arrays[:-1], self._arrays[-1], self._recipe), None
-            if chunks is not None:
-                return chunks.call
-        if self._translates and self._translation is None:
-            self._translation = TranslateTask.of(*self._arrays)
-            self._translates = self._translation is not None
-        if self._translation is None or not (self._copies or self._table() is not None):
+        if not self._by_loops or not (self._recipe is not None or self._copies or self._table() is not None):
             return None
-        return self._translation.call(None if self._copies else self._table())
+        found = self._loop(self._arrays)
+        self._by_loops = found is not None
+        return found
+
+    def _loop(self, arrays: Sequence[np.ndarray]) -> LoopCall | None:
+        """What computes some of the elements; None where operands have no form for the loop."""
+        if self._recipe is not None:
+            chunks = ChunkTask.of(arrays[:-1], arrays[-1], self._recipe)
+            return None if chunks is None else chunks.call
+        translation = TranslateTask.of(*arrays)
+        return None if translation is None else translation.call(None if self._copies else self._table())
 
     def _table(self) -> Bits | None:
         """The results of every word, once they are known."""

@@ -7,10 +7,12 @@ from math import prod
 
 import numpy as np
 
+from openane.errors import SimulationError
 from openane.record_classes import dataclass
 from openane.simulator.context import Workspace
 
 Range = tuple[int, int]
+Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,48 @@ class TileElements:
     shape: tuple[int, ...]
     inside: tuple[slice, ...] | None
     target: np.ndarray
+
+
+def require_places(kernel: Triple, stride: Triple, padding: Triple, what: str) -> None:
+    """SimulationError, which names the task `what`, unless these can be those of windows."""
+    if min(*kernel, *stride) < 1 or min(padding) < 0:
+        raise SimulationError(f"{what}: kernel {kernel} and stride {stride} must be at least 1, padding {padding} at "
+                              "least 0")
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlaces:
+    """Where tiles of a convolution lie: its operands, kernel, stride and padding (planes, rows, columns), how many
+    source channels every channel has of its own, if it has, and whether groups stand `beside` each other."""
+
+    source: np.ndarray
+    result: np.ndarray
+    kernel: Triple
+    stride: Triple
+    padding: Triple
+    unicast: int
+    beside: bool
+
+    def elements(self, tile: Tile) -> TileElements:
+        """A tile and its elements."""
+        low, high = tile.channels
+        channels = slice(low * self.unicast, high * self.unicast) if self.unicast else slice(None)
+        source = self.source[slice(*tile.groups), channels]
+        inner, outer, extents = [slice(None)] * 2, [slice(None)] * 2, []
+        places = zip(((tile.depth, tile.depth + 1), tile.rows, tile.columns), self.stride, self.kernel, self.padding,
+                     source.shape[2:], strict=True)
+        for (first, last), stride, taps, padding, size in places:
+            start, extent = first * stride - padding, (last - first - 1) * stride + taps
+            begin, end = max(start, 0), min(start + extent, size)
+            outer.append(slice(begin, max(end, begin)))
+            inner.append(slice(begin - start, max(end, begin) - start))
+            extents.append(extent)
+        raw = source[tuple(outer)]
+        target = self.result[slice(*tile.groups), low:high, tile.depth, slice(*tile.rows), slice(*tile.columns)]
+        if self.beside:
+            raw, target = raw.swapaxes(0, 1), target.swapaxes(0, 1)
+        shape = (*raw.shape[:2], *extents)
+        return TileElements(tile, raw, shape, None if raw.shape == shape else tuple(inner), target)
 
 
 def cut(shape: tuple[int, ...], share: int, down: int, across: int, together: int) -> Iterator[Tile]:

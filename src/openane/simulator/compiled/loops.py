@@ -74,6 +74,16 @@ def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
 
 
 @part
+def _add_parts(sums, begin, count, parts, apart):  # type: ignore[no-untyped-def]
+    """Adds what lies `apart` from sums, and twice that, to them: so many `parts` there are of every one."""
+    at, many = np.uint64(begin), np.uint64(count)
+    for each in range(1, parts):
+        other = np.uint64(begin + each * apart)
+        for i in range(many):
+            sums[at + i] += sums[other + i]
+
+
+@part
 def finish_row(row, begin, width, more, numbers, words):  # type: ignore[no-untyped-def]
     """Words of sums from `begin` on: see `_store_loop`."""
     limit, post, scale, floor = numbers[0], numbers[1], numbers[2], numbers[3]
@@ -102,7 +112,8 @@ def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped
     """Sums through the post stage to fp16 words, ties away. The second strides are those of the sums, whose rows lie
     one behind the other from the third dimension on. `bias` [groups, channels] is added to each sum, then what
     exceeds `numbers[0]` is infinite, then + numbers[1], * numbers[2], not below numbers[3]. Where channels are
-    neighbours in the target and columns are not, it is written block by block."""
+    neighbours in the target and columns are not, it is written block by block. Behind the places: of how many parts,
+    added in their order, a sum is, and how far apart these lie."""
     width, step, planes, rows = places[4], places[9], places[2], places[3]
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
     across = min(width, WIDE if step == 1 else COLUMNS)
@@ -119,13 +130,17 @@ def _store_loop(sums, bias, numbers, target, places):  # type: ignore[no-untyped
                     columns = min(across, width - left)
                     for b in range(count):
                         more = bias[a * places[15] + (first + b) * places[16]]
-                        line = words[b]
-                        finish_row(sums, begin + b * places[11] + row * width + left, many * columns, more, numbers,
-                                   line)
+                        line, at_sums = words[b], begin + b * places[11] + row * width + left
+                        _add_parts(sums, at_sums, many * columns, places[20], places[21])
+                        finish_row(sums, at_sums, many * columns, more, numbers, line)
                         low, high, signed = survey(line, many * columns, low, high, signed)
                     start = a * places[5] + first * places[6] + left * step
+                    plane, d = row // rows * places[7], row % rows
                     for y in range(many):
-                        goal = start + (row + y) // rows * places[7] + (row + y) % rows * places[8]
+                        goal = start + plane + d * places[8]
+                        d += 1
+                        if d == rows:
+                            plane, d = plane + places[7], 0
                         if step == 1:
                             at, place = np.uint64(y * columns), np.uint64(goal)
                             for i in range(np.uint64(columns)):

@@ -1,6 +1,7 @@
 """The loop of elementwise operations of the planar engine: chunks that stay in the cache, each step a loop of its own.
 
-Operands and places are as in `loops`; the steps are those of `planar_engine`, in its order.
+Operands and places are as in `loops`; the steps are those of `planar_engine`, in its order. No step keeps some elements
+of an array and stores others: compilers make masked stores of that, which take many times as long on some processors.
 """
 
 from __future__ import annotations
@@ -28,16 +29,10 @@ def _place(row, places, strides):  # type: ignore[no-untyped-def]
 
 
 @part
-def _next(row, place, places, strides):  # type: ignore[no-untyped-def]
-    """Where the row behind row number `row`, which begins at `place`, begins."""
-    return place + places[strides + 3] if (row + 1) % places[3] else _place(row + 1, places, strides)
-
-
-@part
 def _fetch(source, places, strides, row, rows, left, count, words):  # type: ignore[no-untyped-def]
     """Copies `rows` rows from number `row` on, `count` columns from `left` on, into one run of words."""
     step, many = np.uint64(places[strides + 4]), np.uint64(count)
-    place = _place(row, places, strides)
+    place, d = _place(row, places, strides), row % places[3]
     for r in range(row, row + rows):
         at, goal = np.uint64(place + left * places[strides + 4]), np.uint64((r - row) * count)
         if places[strides + 4] == 1:
@@ -46,14 +41,16 @@ def _fetch(source, places, strides, row, rows, left, count, words):  # type: ign
         else:
             for i in range(many):
                 words[goal + i] = source[at + i * step]
-        place = _next(r, place, places, strides)
+        d, place = d + 1, place + places[strides + 3]
+        if d == places[3]:  # counted: dividing takes longer than copying a short row
+            d, place = 0, _place(r + 1, places, strides)
 
 
 @part
 def _spread(words, target, places, strides, row, rows, left, count):  # type: ignore[no-untyped-def]
     """The way back of `_fetch`."""
     step, many = np.uint64(places[strides + 4]), np.uint64(count)
-    place = _place(row, places, strides)
+    place, d = _place(row, places, strides), row % places[3]
     for r in range(row, row + rows):
         goal, at = np.uint64(place + left * places[strides + 4]), np.uint64((r - row) * count)
         if places[strides + 4] == 1:
@@ -62,14 +59,17 @@ def _spread(words, target, places, strides, row, rows, left, count):  # type: ig
         else:
             for i in range(many):
                 target[goal + i * step] = words[at + i]
-        place = _next(r, place, places, strides)
+        d, place = d + 1, place + places[strides + 3]
+        if d == places[3]:  # counted: dividing takes longer than copying a short row
+            d, place = 0, _place(r + 1, places, strides)
 
 
 @part
-def _numbers(words, count, values):  # type: ignore[no-untyped-def]
-    """Numbers behind words, and how many are NaN and infinite."""
+def _numbers(words, count, values, floor):  # type: ignore[no-untyped-def]
+    """Numbers behind words, none below `floor`, and how many are NaN and infinite."""
     for i in range(count):
-        values[i] = number(np.int32(words[i]))
+        value = number(np.int32(words[i]))
+        values[i] = value if value > floor else floor
     nan, infinite = 0, 0
     if largest(words, count) >= INFINITE:
         for i in range(count):
@@ -77,15 +77,13 @@ def _numbers(words, count, values):  # type: ignore[no-untyped-def]
             size = np.int32(word & MAGNITUDE)
             nan += int(size > INFINITE)
             infinite += int(size == INFINITE)
-            values[i] = special_number(word)
+            value = special_number(word)
+            values[i] = value if value > floor else floor
     return nan, infinite
 
 
 @part
 def _enter(x, count, flags, pre_scale):  # type: ignore[no-untyped-def]
-    if flags & FIRST_RELU:
-        for i in range(count):
-            x[i] = x[i] if x[i] > ZERO else ZERO
     if flags & PRE_SCALE:
         for i in range(count):
             x[i] *= pre_scale
@@ -99,10 +97,7 @@ def _enter(x, count, flags, pre_scale):  # type: ignore[no-untyped-def]
 
 # decisions: one case each, a loop each
 @part
-def _combine(x, y, count, flags, function):  # type: ignore[no-untyped-def]
-    if flags & SECOND_RELU:
-        for i in range(count):
-            y[i] = y[i] if y[i] > ZERO else ZERO
+def _combine(x, y, count, flags, function, chosen):  # type: ignore[no-untyped-def]
     if flags & SUBTRACT:
         for i in range(count):
             y[i] = -y[i]
@@ -114,34 +109,58 @@ def _combine(x, y, count, flags, function):  # type: ignore[no-untyped-def]
             x[i] *= y[i]
     elif function == MAXIMUM:
         for i in range(count):
-            x[i] = x[i] if x[i] > y[i] or x[i] != x[i] else y[i]
+            chosen[i] = x[i] if x[i] > y[i] or x[i] != x[i] else y[i]
+        for i in range(count):
+            x[i] = chosen[i]
     elif function == MINIMUM:
         for i in range(count):
-            x[i] = x[i] if x[i] < y[i] or x[i] != x[i] else y[i]
+            chosen[i] = x[i] if x[i] < y[i] or x[i] != x[i] else y[i]
+        for i in range(count):
+            x[i] = chosen[i]
 
 
-# decisions: one case each, a loop each
 @part
 def _finish(x, count, flags, scale, bias):  # type: ignore[no-untyped-def]
     if flags & SQUARE:
         for i in range(count):
             x[i] *= x[i]
-    if flags & (SCALE | BIAS):
-        for i in range(count):
-            x[i] = x[i] if x[i] == x[i] else ZERO
     if flags & SCALE:
         for i in range(count):
-            value = x[i] * scale
-            x[i] = value if value == value else ZERO
-    if flags & BIAS:
-        for i in range(count):
-            x[i] += bias
-    if flags & RELU:
+            value = x[i]
+            scaled = (value if value == value else ZERO) * scale
+            x[i] = scaled if scaled == scaled else ZERO
+        if flags & BIAS:
+            for i in range(count):
+                x[i] += bias
+    elif flags & BIAS:
         for i in range(count):
             value = x[i]
-            x[i] = ZERO if value <= ZERO else value
+            x[i] = (value if value == value else ZERO) + bias
 
 
+@part
+def _floor(flags, relu):  # type: ignore[no-untyped-def]
+    """The least number there is behind a ReLU that `flags` may name."""
+    return ZERO if flags & relu else np.float32(-np.inf)
+
+
+@part
+def _multiply(x, y, count):  # type: ignore[no-untyped-def]
+    """`x`, of which what is no number is zero, times `y`."""
+    for i in range(count):
+        value = x[i]
+        x[i] = (value if value == value else ZERO) * y[i]
+
+
+@part
+def _keep(x, count, floor, values, place):  # type: ignore[no-untyped-def]
+    """Numbers to a place of `values`, none below `floor`, zero for what is none."""
+    for i in range(count):
+        value = floor if x[i] <= floor else x[i]
+        values[place + i] = value if value == value else ZERO
+
+
+# decisions: a step each
 def _planar_loop(first, second, gains, target, values, places, flags, function, numbers):  # type: ignore[no-untyped-def]
     """Elementwise operations in chunks. `second` is used unless the function is ALONE, `gains` where `flags` say
     so: (first + second) * gains. `numbers` are pre-scale, scale and bias. Counts of NaN and infinities read, then
@@ -151,6 +170,8 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
     down = max(1, CHUNK // max(1, across))
     words, result = room(CHUNK, np.uint16(0)), room(CHUNK, np.uint16(0))
     x, y = room(CHUNK, np.float32(0)), room(CHUNK, np.float32(0))
+    chosen = room(CHUNK, np.float32(0))
+    first_floor, second_floor, floor = _floor(flags, FIRST_RELU), _floor(flags, SECOND_RELU), _floor(flags, RELU)
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
     nan, infinite = 0, 0
     for row in range(0, total, down):
@@ -159,39 +180,36 @@ def _planar_loop(first, second, gains, target, values, places, flags, function, 
             columns = min(across, width - left)
             count = rows * columns
             _fetch(first, places, FIRST, row, rows, left, columns, words)
-            found = _numbers(words, count, x)
+            found = _numbers(words, count, x, first_floor)
             nan += found[0]
             infinite += found[1]
             _enter(x, count, flags, numbers[0])
             if function != ALONE:
                 _fetch(second, places, SECOND, row, rows, left, columns, words)
-                found = _numbers(words, count, y)
+                found = _numbers(words, count, y, second_floor)
                 nan += found[0]
                 infinite += found[1]
-                _combine(x, y, count, flags, function)
+                _combine(x, y, count, flags, function, chosen)
             if flags & GAIN:
-                for i in range(count):
-                    x[i] = x[i] if x[i] == x[i] else ZERO
                 _fetch(gains, places, THIRD, row, rows, left, columns, words)
-                found = _numbers(words, count, y)
+                found = _numbers(words, count, y, np.float32(-np.inf))
                 nan += found[0]
                 infinite += found[1]
-                for i in range(count):
-                    x[i] *= y[i]
+                _multiply(x, y, count)
             _finish(x, count, flags, numbers[1], numbers[2])
             if flags & KEEP:
-                kept = values[row * width + left:]
-                for i in range(count):
-                    kept[i] = x[i] if x[i] == x[i] else ZERO
+                _keep(x, count, floor, values, row * width + left)
                 continue
             for i in range(count):
-                result[i] = np.uint16(even(x[i]))
+                value = x[i]
+                result[i] = np.uint16(even(floor if value <= floor else value))
             low, high, signed = survey(result, count, low, high, signed)
             _spread(result, target, places, FOURTH, row, rows, left, columns)
     give_back(words)
     give_back(result)
     give_back(x)
     give_back(y)
+    give_back(chosen)
     return nan, infinite, low, high, signed
 
 

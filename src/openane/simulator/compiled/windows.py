@@ -193,7 +193,7 @@ def _joined(places):  # type: ignore[no-untyped-def]
 
 
 @part
-def _calm(source, places):  # type: ignore[no-untyped-def]
+def calm(source, places):  # type: ignore[no-untyped-def]
     """Whether there is neither NaN nor infinity among the words."""
     width = places[4]
     for a in range(places[0]):
@@ -218,7 +218,7 @@ def _channel_loop(source, places, weights, bias, numbers, target, goals, windows
     not finite."""
     inputs, tall, deep, broad, down, across, height, width, front, top, left = windows
     low, high, signed = np.int32(0xFFFF), np.int32(0), np.int32(-0x8000)
-    if not _calm(source, places):
+    if not calm(source, places):
         return False, low, high, signed
     rows, columns = goals[3], goals[4]
     sets, biases, many = weights.shape[0], bias.shape[0], bias.shape[1]
