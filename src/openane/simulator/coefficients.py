@@ -20,9 +20,9 @@ from openane.machine_code.patience import patience
 from openane.record_classes import dataclass
 from openane.simulator.arithmetic.half import INFINITY_BITS, Bits, Floats, decode, decoded, has_special
 from openane.simulator.calls import LoopCall
-from openane.simulator.context import Workspace
 from openane.simulator.kernels import Kernels
 from openane.simulator.sparse import unpacked
+from openane.simulator.threads import lanes_for, portions
 
 Stores = Callable[[int], np.ndarray]
 """Gives the bytes behind a slot (uint8)."""
@@ -31,7 +31,6 @@ Known = tuple[Floats, bool | None]
 
 GATHER = 1 << 15  # weights gathered at a time: their positions take four times their memory
 LANES = 4         # lanes of a block from which blocks are copied whole
-KEPT = 1 << 20    # weights up to which the positions are kept between runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +49,34 @@ class PackedWeights:
 
 @dataclass(frozen=True, slots=True)
 class ChangingWeights:
-    """Weights that may be others whenever they are read: the words of their memory, and which of them they are (int64
-    [channels, rows]); `shape` is that of the weights."""
+    """Weights that may be others whenever they are read: the words of their memory, of which those of a channel begin
+    at `first` and lie `step` apart (int64), its rows in `order`; `shape` is that of the weights."""
 
     words: Bits
-    places: np.ndarray
+    first: np.ndarray
+    step: np.ndarray
+    order: np.ndarray
     shape: tuple[int, int, int]
 
     def read(self, kernels: Kernels | None) -> Known:
         """As they are now, and whether they are finite where that is known."""
-        if kernels is None or not self.words.flags.writeable:
-            return decoded(self.words.take(self.places, mode="clip")).reshape(self.shape), None  # bounds are proved
         weights = np.empty(self.shape, np.float32)
-        call = self.call(weights)
-        return weights, not getattr(kernels, call.loop)(*call.arguments)
+        if kernels is not None and self.words.flags.writeable:
+            call, = self.calls(weights, 1)
+            return weights, not getattr(kernels, call.loop)(*call.arguments)
+        flat, share = weights.reshape(len(self.first), -1), max(1, GATHER // self.shape[2])
+        for start in range(0, len(flat), share):
+            part = slice(start, start + share)
+            places = self.first[part, None] + self.step[part, None] * self.order
+            decode(self.words.take(places, mode="clip"), flat[part])  # bounds are proved
+        return weights, None
 
-    def call(self, weights: Floats) -> LoopCall:
-        """What reads them, where all are finite."""
-        return LoopCall("gather", (self.words, self.places.reshape(-1), weights.reshape(-1)), zeros=1)
+    def calls(self, weights: Floats, threads: int) -> list[LoopCall]:
+        """What reads them, where all are finite, by so many threads."""
+        flat = weights.reshape(-1)
+        return [LoopCall("gather", (self.words, self.first[part], self.step[part], self.order,
+                                    flat[part.start * self.shape[2]:part.stop * self.shape[2]]), zeros=1)
+                for part in portions(len(self.first), lanes_for(weights.size, threads))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +128,17 @@ class Gather:
             bits[start - low:end - low] = (lanes if plain else lanes[order]).T
         return bits
 
-    def changing(self, store: np.ndarray, order: np.ndarray, workspace: Workspace) -> ChangingWeights | None:
-        """Weights that change between runs: where they lie is worked out once. None where that takes much memory."""
-        if self.first is None or self.step is None or len(self.first) * self.geometry.rows > KEPT:
+    def changing(self, store: np.ndarray, order: np.ndarray) -> ChangingWeights | None:
+        """Weights that change between runs; None where there are none, or at odd places."""
+        if self.first is None or self.step is None:
             return None
-        positions = self.first[:, None] + self.step[:, None] * order
-        base = int(positions.min())
-        places = positions - base
-        if (store.ctypes.data + base) % HALFWORD or (places % HALFWORD).any():
+        base = int((self.first + np.minimum(self.step, 0) * int(order.max(initial=0))).min())
+        first = self.first - base
+        if (store.ctypes.data + base) % HALFWORD or (first % HALFWORD).any() or (self.step % HALFWORD).any():
             return None
         words = store[base:base + (store.size - base) // HALFWORD * HALFWORD].view(np.uint16)
-        return ChangingWeights(words, workspace.positions(places // HALFWORD), self.geometry.shape)
+        return ChangingWeights(words, first // HALFWORD, self.step // HALFWORD, order.astype(np.int64),
+                               self.geometry.shape)
 
     def packed(self, store: np.ndarray, order: np.ndarray) -> PackedWeights | None:
         """The weights where they lie; None where most channels do not lie beside others, or terms in another order."""

@@ -63,18 +63,12 @@ class Workspace:
         self._lookups: dict[Hashable, Lookup] = {}
         self._apart: dict[tuple[int, ...], Floats] = {}
         self._slots: dict[int, Floats] = {}
-        self._positions: dict[Hashable, np.ndarray] = {}
 
     def lookup(self, key: Hashable) -> Lookup:
         """The table of a function, one for all tasks that compute it with the same `key`."""
         if key not in self._lookups and len(self._lookups) >= LOOKUPS:
             self._lookups.pop(next(iter(self._lookups)))  # tasks that have it keep it
         return self._lookups.setdefault(key, Lookup())
-
-    def positions(self, places: np.ndarray) -> np.ndarray:
-        """An array equal to `places` (int64), the same one for tasks whose operands lie alike."""
-        known = self._positions.setdefault((places.shape, hash(places.tobytes())), places)
-        return known if np.array_equal(known, places) else places
 
     @contextmanager
     def shared(self) -> Iterator[None]:

@@ -75,9 +75,8 @@ class LoadedProgram:
         tasks: list[_Prepared] = []
         chained: OperandArray | None = None
         for index, operation in enumerate(self.operations):
-            task = self._prepare(index, operation, chained)
-            chained = task.result if operation.result.space is Space.CHAIN else None
-            tasks.append(task)
+            tasks.append(self._prepare(index, operation, chained))
+            chained = tasks[-1].result if operation.result.space is Space.CHAIN else None
         if chained is not None:
             raise SimulationError(f"task {len(tasks) - 1} hands its result to a next task, but is the last one")
         return self._linked(tasks)
@@ -233,8 +232,9 @@ class LoadedProgram:
         accesses = _named_sources(operation)
         sources = tuple(self._source(access, f"{what} {role}", chained) for role, access in accesses.items())
         result = self._result(operation.result, f"{what} result")
-        for source, access in zip(sources, accesses.values(), strict=True):
-            if overlapping(access, operation.result) or (self._variation.detaches and access.space is not Space.CHAIN):
+        overlaps = [overlapping(access, operation.result) for access in accesses.values()]
+        for source, access, over in zip(sources, accesses.values(), overlaps, strict=True):
+            if over or (self._variation.detaches and access.space is not Space.CHAIN):
                 source.detach()
         context = TaskContext(self.memory, self._workspace, self._arithmetic, report, what, self._chip, self._form,
                               SUMS.get(self._variation.sums))
@@ -246,8 +246,8 @@ class LoadedProgram:
                 task = planar_engine.prepare(operation, sources[0], second, result, context)
             else:
                 raise SimulationError(f"{what} is not an engine operation")
-        loads = tuple(source.load for source in sources if source.apart)
-        return _Prepared(sources, RunStep(task, report, loads, (result.store,) if result.apart else ()), result)
+        moves = tuple(source.load for source in sources if source.apart), (result.store,) if result.apart else ()
+        return _Prepared(sources, RunStep(task, report, *moves, repeatable=not any(overlaps)), result)
 
     def _source(self, access: Access, what: str, chained: OperandArray | None) -> OperandArray:
         if access.space is not Space.CHAIN:

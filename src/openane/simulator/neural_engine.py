@@ -24,7 +24,7 @@ from openane.errors import SimulationError
 from openane.simulator.arithmetic import Mode
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import split
-from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
+from openane.simulator.calls import PreparedTask, TaskCall, TaskCalls, Together
 from openane.simulator.coefficients import ChangingWeights, Known, PackedWeights, plan, table_alone, unpack_sparse
 from openane.simulator.context import TaskContext, Workspace
 from openane.simulator.convolution import ConvolutionTask
@@ -104,7 +104,7 @@ class WeightedTask(PreparedTask):
 
     def calls(self, before: object) -> TaskCalls | None:
         """Those of its tiles."""
-        reads, weights = list[LoopCall](), self._weights
+        reads, weights = list[TaskCall](), self._weights
         if isinstance(self._load, WeightReader):
             reads, weights = self._load.still()
         if weights is None or weights.single is not None or weights.stage.table is not None:
@@ -218,7 +218,7 @@ def _gathering_loader(post: Post, geometry: Geometry, coefficients: Coefficients
     section = coefficients.weights or coefficients.bias or coefficients.table
     assert section is not None, "there are sections"
     shared, constant = context.workspace.weights.shared, section.slot in context.memory.ranges
-    changing = None if constant else gather.changing(stores(section.slot), order, context.workspace)
+    changing = None if constant else gather.changing(stores(section.slot), order)
     if changing is not None and gather.table is None and gather.bias is None:
         packed = gather.packed(stores(section.slot), order) if column else None
         return WeightReader(changing, PostStage.of(post, None, what), packed, context.workspace)
@@ -260,12 +260,13 @@ class WeightReader:
         values, finite = self._weights.read(self._workspace.kernels)
         return ConvolutionWeights.of(values, None, self._stage, finite, self._packed)
 
-    def still(self) -> tuple[list[LoopCall], ConvolutionWeights]:
+    def still(self) -> tuple[list[TaskCall], ConvolutionWeights]:
         """What reads them before every product, where that must be, and the weights these are then."""
         if self._packed is not None:
             return [], self()
         values = self._workspace.apart(self._weights.shape)
-        return [self._weights.call(values)], ConvolutionWeights.of(values, None, self._stage, finite=True)
+        reads = Together.of(*([call] for call in self._weights.calls(values, self._workspace.threads)))
+        return [reads], ConvolutionWeights.of(values, None, self._stage, finite=True)
 
 
 def _sparse_loader(operation: Convolution | MatrixProduct, geometry: Geometry, coefficients: Coefficients,

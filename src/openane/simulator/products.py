@@ -232,7 +232,13 @@ def related(tiles: Sequence[BoundTile], before: Sequence[BoundTile]) -> list[Bou
     return [*tiles]
 
 
-def product_calls(products: Sequence[BoundTile], weights: ConvolutionWeights, reads: Sequence[LoopCall],
+def _arrays(calls: Sequence[TaskCall]) -> list[np.ndarray]:
+    """What loops are called with."""
+    arguments = (each for call in flat(calls) if isinstance(call, LoopCall) for each in call.arguments)
+    return [each for each in arguments if isinstance(each, np.ndarray)]
+
+
+def product_calls(products: Sequence[BoundTile], weights: ConvolutionWeights, reads: Sequence[TaskCall],
                   before: Sequence[BoundTile]) -> TaskCalls | None:
     """What computes all tiles of a task, whose weights are read by `reads`; `before` are those of the one that is
     computed just before, if it is by such calls. None without tiles, and where one of several, or the weights, are read
@@ -242,8 +248,7 @@ def product_calls(products: Sequence[BoundTile], weights: ConvolutionWeights, re
     if len(products) == 1:
         follows = products[0].follows(before)
         return TaskCalls((*reads, *products[0].calls(weights, follows)), follows)
-    read = [each for call in reads for each in call.arguments if isinstance(each, np.ndarray)]
-    again = any(each.stores_to(array) for each in products for array in read)
+    again = any(each.stores_to(array) for each in products for array in _arrays(reads))
     if again or weights.assumed or not all(each.is_apart(products) for each in products):
         return None
     lanes = dict[int, list[LoopCall | Callable[[], object]]]()

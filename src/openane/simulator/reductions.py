@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 import numpy as np
 
@@ -10,13 +11,14 @@ from openane.engine import Reduce, Reduction, Root
 from openane.errors import SimulationError
 from openane.simulator.arithmetic.half import BLOCK, Floats
 from openane.simulator.blocks import coalesce, split
-from openane.simulator.calls import LoopCall, PreparedTask, TaskCalls
+from openane.simulator.calls import LoopCall, PreparedTask, TaskCall, TaskCalls, Together, make
 from openane.simulator.chunks import ValuesReader
 from openane.simulator.context import TaskContext
 from openane.simulator.kernels import Flat
 from openane.simulator.memory import OperandArray
 from openane.simulator.planar_functions import quieten, recipe, require_fit, scaled_function
 from openane.simulator.streams import read, write
+from openane.simulator.threads import lanes_for
 
 LONGEST = 1 << 13
 """Numbers numpy adds at once: of more it casts and adds so many at a time."""
@@ -42,18 +44,15 @@ class Reducer(PreparedTask):
         views = _planes([np.broadcast_to(operand.array, shape) for operand in operands])
         self._blocks = [(part[:2], [view[part] for view in views]) for part in split(views[0].shape, BLOCK)]
         self._readers: list[ValuesReader | None] | None = None
-        self._calls: tuple[LoopCall, ...] | None = None
-        self._bound: list[Callable[[], None]] = []
+        self._calls: tuple[TaskCall, ...] | None = None
 
     def execute(self) -> None:
         """Accumulates block by block, then finishes all (n, c) at once."""
         kernels = self._context.workspace.kernels
         if kernels is not None and self._calls is None:
             self._calls = self._by_loops()
-            self._bound = [call.bound(kernels, self._context.report) for call in self._calls]
-        if kernels is not None and self._bound:
-            for execute in self._bound:
-                execute()
+        if kernels is not None and self._calls:
+            make(self._calls, kernels, self._context.report, self._context.workspace.helpers)
             return
         total = np.full(self._result.shape[:2], 0.0 if self._summing else -np.inf)
         for number, (place, raw) in enumerate(self._blocks):
@@ -70,27 +69,41 @@ class Reducer(PreparedTask):
         """All of them of loops."""
         return TaskCalls(self._calls) if self._calls else None
 
-    def _by_loops(self) -> tuple[LoopCall, ...]:
+    def _by_loops(self) -> tuple[TaskCall, ...]:
         """What computes everything; nothing where an operand has no form for the loops, or numpy would add otherwise:
-        up to `LONGEST` numbers they add alike."""
+        up to `LONGEST` numbers they add alike. Threads share the blocks, but those of the same totals."""
         target = Flat.of(self._result) if self._result.dtype == np.uint16 else None
         readers = [*filter(None, self._block_readers())]
         if target is None or len(readers) < len(self._blocks) or self._context.row_sums is not None:
             return ()
-        total, calls, begun = np.empty(self._result.shape[:2]), list[LoopCall](), set[int]()
-        for reader, (place, raw) in zip(readers, self._blocks, strict=True):
-            values = self._context.workspace.floats(raw[0].shape)
+        total, begun, lane = np.empty(self._result.shape[:2]), set[int](), 0
+        lanes: list[list[LoopCall | Callable[[], object]]] = [[] for _ in range(self._threads())]
+        for number, (reader, (place, raw)) in enumerate(zip(readers, self._blocks, strict=True)):
             rows = total[place].reshape(-1)  # a view: blocks follow each other
-            if values.size > LONGEST * rows.size:
+            first, shape = rows.ctypes.data, raw[0].shape
+            if prod(shape) > LONGEST * rows.size:
                 return ()
-            first = rows.ctypes.data
-            calls += [reader.call(values), LoopCall("reduce", (values.reshape(-1), values.size // rows.size,
-                                                               self._summing, first not in begun, rows))]
+            if first not in begun:
+                lane = number * len(lanes) // len(self._blocks)
+            values = self._room(lane, shape)
+            lanes[lane] += [reader.call(values), LoopCall("reduce", (values.reshape(-1), values.size // rows.size,
+                                                                     self._summing, first not in begun, rows))]
             begun.add(first)
         places = np.array([*target.shape[:2], *target.strides[:2]], np.int64)
         numbers = np.array([self._operation.final_scale, self._operation.epsilon])
-        return (*calls, LoopCall("finish", (total.reshape(-1), numbers, ROOTS.index(self._operation.root),
-                                            self._operation.relu, target.elements, places), stored=self._result))
+        finish = LoopCall("finish", (total.reshape(-1), numbers, ROOTS.index(self._operation.root),
+                                     self._operation.relu, target.elements, places), stored=self._result)
+        return Together.of(*filter(None, lanes)), finish
+
+    def _threads(self) -> int:
+        """How many share the blocks."""
+        elements = sum(raw[0].size for _, raw in self._blocks)
+        return lanes_for(elements, min(self._context.workspace.threads, max(1, len(self._blocks))))
+
+    def _room(self, lane: int, shape: tuple[int, ...]) -> Floats:
+        """Memory for the numbers of a block."""
+        workspace = self._context.workspace
+        return workspace.slot(lane, prod(shape)).reshape(shape) if lane else workspace.floats(shape)
 
     def _block_readers(self) -> list[ValuesReader | None]:
         """The loop's readers of all blocks."""

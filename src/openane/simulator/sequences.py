@@ -16,7 +16,7 @@ import numpy as np
 from openane.machine_code.records import RecordLayout, Sequencer
 from openane.record_classes import dataclass, many_records
 from openane.simulator.arithmetic.half import count_infinite
-from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask, Together
+from openane.simulator.calls import GivenNumbers, LoopCall, PreparedTask, TaskCalls, Together, flat
 from openane.simulator.context import Workspace
 from openane.simulator.kernels import NUMBERS
 from openane.simulator.report import TaskReport, TaskReports
@@ -27,12 +27,20 @@ AGAIN = frozenset({1, 4, 16, 64})
 
 @dataclass(frozen=True, slots=True)
 class RunStep:
-    """A task of a run: what is prepared, its report, and what moves its operands before and after."""
+    """A task of a run: what is prepared, its report, and what moves its operands before and after. `repeatable`: it
+    stores nothing where its operands are."""
 
     task: PreparedTask
     report: TaskReport
     loads: tuple[Callable[[], None], ...]
     stores: tuple[Callable[[], None], ...]
+    repeatable: bool = True
+
+    def calls(self, before: object) -> TaskCalls | None:
+        """Those of the task; None also where one of them may leave it when another has stored over its operands."""
+        found = self.task.calls(None if self.loads else before)
+        leaving = found is not None and any(isinstance(call, LoopCall) and call.zeros for call in flat(found.calls))
+        return None if leaving and not self.repeatable else found
 
     def execute(self) -> None:
         """Executes it alone."""
@@ -133,13 +141,13 @@ class RunSequence:
         self._first.append(len(self._calls))
         before = number - 1
         known = self._steps[before].task if before >= 0 and before not in self._always_alone else None
-        found = None if step.loads or step.stores else step.task.calls(known)
+        found = step.calls(known)
         self._follows.append(found is not None and found.follows)
         if found is None:
             self._always_alone.add(number)
             self._pauses.append(_Pause(len(self._calls), number))
             return
-        for call in found.calls:
+        for call in (*step.loads, *found.calls, *step.stores):
             if isinstance(call, Together):
                 self._append_together(number, call)
             else:

@@ -24,7 +24,7 @@ from openane.simulator.chunks import ChunkTask, Recipe, TranslateTask
 from openane.simulator.context import Lookup, TaskContext
 from openane.simulator.memory import OperandArray
 from openane.simulator.report import TaskReport
-from openane.simulator.threads import Cut, cuts
+from openane.simulator.threads import lanes_for, portions
 
 Function = Callable[..., np.ndarray]
 """Takes one contiguous float32 array per operand, which it may overwrite; returns an array of their shape."""
@@ -68,9 +68,9 @@ def write(values: np.ndarray, target: np.ndarray, context: TaskContext, *, to_ev
     target[...] = bits
 
 
-def _part(array: np.ndarray, cut: Cut) -> np.ndarray:
-    """Some groups and channels of an operand, which is broadcast where it has one."""
-    return array[tuple(part if extent > 1 else slice(None) for part, extent in zip(cut, array.shape, strict=False))]
+def _part(array: np.ndarray, axis: int, part: slice) -> np.ndarray:
+    """Some of an operand, which is broadcast where it has one element."""
+    return array if array.shape[axis] == 1 else array[(slice(None),) * axis + (part,)]
 
 
 class ElementwiseTask(PreparedTask):
@@ -118,10 +118,11 @@ class ElementwiseTask(PreparedTask):
         """Those of one loop, for a part of the elements each."""
         if self._call is None:
             return None
-        groups, channels, *_ = self._arrays[-1].shape
-        parts = cuts(groups, channels, self._size, self._context.workspace.threads)
-        calls = [self._call] if len(parts) == 1 else [self._loop([_part(array, cut) for array in self._arrays])
-                                                      for cut in parts]
+        shape, lanes = self._arrays[-1].shape, lanes_for(self._size, self._context.workspace.threads)
+        axis = next((axis for axis, extent in enumerate(shape) if extent >= lanes), 0)
+        parts = portions(shape[axis], lanes)
+        calls = [self._call] if len(parts) == 1 else [self._loop([_part(array, axis, part) for array in self._arrays])
+                                                      for part in parts]
         return TaskCalls((Together.of(*([call] for call in calls if call is not None)),))
 
     def _by_loop(self) -> LoopCall | None:

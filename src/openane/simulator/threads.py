@@ -44,20 +44,24 @@ Cut = tuple[slice, slice]
 Gives = TypeVar("Gives")
 
 
+def lanes_for(elements: int, threads: int) -> int:
+    """How many threads share the work of so many elements: one where it is not worth it."""
+    return max(1, min(threads, elements // SHARE))
+
+
 def cuts(groups: int, channels: int, elements: int, threads: int) -> list[Cut]:
-    """Parts of an operand of so many elements for threads to share, each one run of [groups, channels]: all of it where
-    that is not worth it."""
-    parts = max(1, min(threads, elements // SHARE))
+    """Parts of an operand of so many elements for threads to share, each one run of [groups, channels]."""
+    lanes = lanes_for(elements, threads)
     if groups > 1:
-        return [(part, slice(0, channels)) for part in _parts(groups, parts, 1)]
-    return [(slice(0, groups), part) for part in _parts(channels, parts, EVEN)]
+        return [(part, slice(0, channels)) for part in portions(groups, lanes)]
+    return [(slice(0, groups), part) for part in portions(channels, lanes, EVEN)]
 
 
-def _parts(extent: int, parts: int, even: int) -> list[slice]:
-    """Up to so many parts, none but an only one smaller than `even`."""
+def portions(extent: int, lanes: int, even: int = 1) -> list[slice]:
+    """Up to so many parts, which begin at multiples of `even`, none but an only one smaller than that."""
     units = max(1, extent // even)
-    parts = min(parts, units)
-    bounds = [units * number // parts * even for number in range(parts)] + [extent]
+    lanes = min(lanes, units)
+    bounds = [units * number // lanes * even for number in range(lanes)] + [extent]
     return [slice(first, end) for first, end in pairwise(bounds)]
 
 

@@ -60,16 +60,22 @@ def _load_loop(source, places, floor, out):  # type: ignore[no-untyped-def]
     return nan, infinite
 
 
-def _gather_loop(source, places, out):  # type: ignore[no-untyped-def]
-    """Numbers behind the words at `places`; whether some are not finite."""
+def _gather_loop(source, first, step, order, out):  # type: ignore[no-untyped-def]
+    """Numbers behind the words of channels that begin at `first` and lie `step` apart, their rows in `order`; whether
+    some are not finite."""
     top: Any = np.int32(0)
-    for i in range(out.size):
-        word = np.int32(source[places[i]])
-        top = max(top, np.int32(word & MAGNITUDE))
-        out[i] = number(word)
+    rows = order.size
+    for channel in range(first.size):
+        begin, pace, goal = first[channel], step[channel], np.uint64(channel * rows)
+        for row in range(np.uint64(rows)):
+            word = np.int32(source[np.uint64(begin + pace * order[row])])
+            top = max(top, np.int32(word & MAGNITUDE))
+            out[goal + row] = number(word)
     if top >= INFINITE:
-        for i in range(out.size):
-            out[i] = special_number(np.int32(source[places[i]]))
+        for channel in range(first.size):
+            for row in range(rows):
+                word = np.int32(source[np.uint64(first[channel] + step[channel] * order[row])])
+                out[np.uint64(channel * rows + row)] = special_number(word)
     return top >= INFINITE
 
 
@@ -167,6 +173,6 @@ def spread(words, count, columns, goal, step):  # type: ignore[no-untyped-def]
 
 _GOAL = "uint16[::1]", "int64[::1]"
 LOAD = TaskLoop(_load_loop, ("uint16[::1]", "int64[::1]", "float32", "float32[::1]"), ("int64",) * 2)
-GATHER = TaskLoop(_gather_loop, ("uint16[::1]", "int64[::1]", "float32[::1]"), ("boolean",))
+GATHER = TaskLoop(_gather_loop, ("uint16[::1]", *("int64[::1]",) * 3, "float32[::1]"), ("boolean",))
 STORE = TaskLoop(_store_loop, (*("float32[::1]",) * 3, *_GOAL), ("int32",) * 3)
 STORE_DOUBLES = TaskLoop(_store_loop, (*("float64[::1]",) * 3, *_GOAL), ("int32",) * 3)
