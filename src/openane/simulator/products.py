@@ -198,10 +198,10 @@ class BoundProduct(BoundTile):
         return self._views
 
 
-def has_form(piece: TileElements) -> bool:
-    """Whether loops take the operands of a tile."""
-    return (piece.source.dtype == piece.target.dtype == np.uint16 and Flat.of(piece.source) is not None
-            and Flat.of(piece.target[:, :, None]) is not None)
+def source_form(piece: TileElements) -> Flat | None:
+    """The source of a tile as loops take it; None where they do not take it, or the target."""
+    halves = piece.source.dtype == piece.target.dtype == np.uint16
+    return Flat.of(piece.source) if halves and Flat.of(piece.target[:, :, None]) is not None else None
 
 
 def bound_products(context: TaskContext, pieces: Sequence[tuple[TileElements, slice]], relu: bool, terms: int,
@@ -211,10 +211,9 @@ def bound_products(context: TaskContext, pieces: Sequence[tuple[TileElements, sl
     before."""
     found = []
     for piece, sets in pieces:
-        if not has_form(piece):
+        source = source_form(piece)
+        if source is None:
             return []
-        source = Flat.of(piece.source)
-        assert source is not None, "has_form says so"
         reader = SourceReader(source, piece.inside, piece.shape, relu)
         found.append(BoundProduct(context, piece, reader, sets, len(pieces) == 1, terms))
     return related(found, before)

@@ -194,15 +194,22 @@ class RunSequence:
         """Runs rows up to `end`, and steps that loops leave as they are. The row after that, which may be behind `end`,
         and the last step that was executed by itself."""
         while row < end:
-            reached = self._run(self._address, row, end)
-            if reached < 0:
-                reached = -1 - reached
-                self._count_infinities(reached - 1)
-            elif reached < end:
-                last_alone = self._execute_alone(self._owner[reached], alone)
-                reached = self._first[last_alone + 1]
-            row = reached
+            row = self._run_to(row, end, self._count_infinities)
+            if row < end:
+                last_alone = self._execute_alone(self._owner[row], alone)
+                row = self._first[last_alone + 1]
         return row, last_alone
+
+    def _run_to(self, row: int, end: int, stored: Callable[[int], object]) -> int:
+        """Runs rows up to `end`, or to one that is not done, which it gives. `stored` is told at once of those that
+        have stored infinities."""
+        while row < end:
+            reached = self._run(self._address, row, end)
+            if reached >= 0:
+                return reached
+            row = -1 - reached
+            stored(row - 1)
+        return row
 
     def _advance_together(self, pause: _Pause, last_alone: int, alone: set[int]) -> tuple[int, int]:
         """Goes through the lanes of a step; the same as for `_advance`."""
@@ -224,15 +231,8 @@ class RunSequence:
             if not isinstance(part, tuple):
                 part()
                 continue
-            row, end = part
-            while row < end:
-                reached = self._run(self._address, row, end)
-                if reached < 0:
-                    reached = -1 - reached
-                    infinite.append(reached - 1)
-                elif reached < end:
-                    return _LaneEnd(infinite, left=True)
-                row = reached
+            if self._run_to(*part, infinite.append) < part[1]:
+                return _LaneEnd(infinite, left=True)
         return _LaneEnd(infinite, left=False)
 
     def _count_infinities(self, row: int) -> None:

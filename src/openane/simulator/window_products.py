@@ -17,7 +17,7 @@ from openane.simulator.arithmetic.half import Floats
 from openane.simulator.calls import LoopCall, TaskCall, Together, make
 from openane.simulator.context import TaskContext
 from openane.simulator.kernels import Flat
-from openane.simulator.products import BoundTile, has_form, related
+from openane.simulator.products import BoundTile, related, source_form
 from openane.simulator.threads import Cut, cuts
 from openane.simulator.tiles import TileElements, Triple
 from openane.simulator.weights import ConvolutionWeights
@@ -55,19 +55,18 @@ class WindowProduct(BoundTile):
                  whole: bool) -> None:
         """`sets` and `whole` are as for `BoundTile`."""
         super().__init__(context, piece, sets, whole, piece.shape[1] * prod(windows.kernel))
-        self._windows = windows
         self._views: tuple[Floats, Floats] | None = None
         groups, channels, *_ = piece.shape
         deep, tall, broad = windows.kernel
         high, self._wide = piece.target.shape[2:]
-        self._rows = high + tall - 1 if windows.by_row else high
+        rows = high + tall - 1 if windows.by_row else high
         taps = (deep, 1 if windows.by_row else tall, broad)
-        places = self._rows * self._wide
+        places = rows * self._wide
         terms = channels * prod(taps)  # of one product
         by_channel = deep * broad * places
         self._steps = (terms * places, channels * by_channel, by_channel, broad * places, places)
         starts = (0, 0, 0) if piece.inside is None else tuple(part.start for part in piece.inside[2:])
-        self._numbers = (*taps, self._rows, self._wide, *windows.stride[1:], *starts, *self._steps)
+        self._numbers = (*taps, rows, self._wide, *windows.stride[1:], *starts, *self._steps)
         self._floor = np.float32(0 if windows.relu else -np.inf)
         self._columns = groups, terms, places
         self._sums = windows.products, groups, piece.target.shape[1], high * self._wide
@@ -127,6 +126,6 @@ def window_products(context: TaskContext, pieces: Sequence[tuple[TileElements, s
                     windows: ProductWindows, before: Sequence[BoundTile]) -> list[BoundTile]:
     """The tiles of one task, with the sets of weights each has; none where windows or an operand have no form for the
     loops. `before` are those of the task just before."""
-    if not windows.bindable or not all(has_form(piece) for piece, _ in pieces):
+    if not windows.bindable or any(source_form(piece) is None for piece, _ in pieces):
         return []
     return related([WindowProduct(context, piece, windows, sets, len(pieces) == 1) for piece, sets in pieces], before)
